@@ -1,0 +1,148 @@
+//! Attention of one head of one sequence, in f64, in two passes: what every engine is held to.
+//!
+//! Small on purpose, so that it can be checked against the definition by eye. It shares no code
+//! with any engine and reads plain arrays, not tensors.
+
+use frazil_core::{Align, Band};
+
+/// One head of one sequence. Matrices are row-major; values are those stored, widened.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    /// Live query rows.
+    pub len_q: usize,
+    /// Live keys.
+    pub len_kv: usize,
+    /// Columns of `q` and `k`.
+    pub head_dim_qk: usize,
+    /// Columns of `v`.
+    pub head_dim_v: usize,
+    /// `[len_q, head_dim_qk]`.
+    pub q: &'a [f32],
+    /// `[len_kv, head_dim_qk]`.
+    pub k: &'a [f32],
+    /// `[len_kv, head_dim_v]`.
+    pub v: &'a [f32],
+    /// Factor of `q . k`.
+    pub softmax_scale: f64,
+    /// `cap * tanh(s / cap)`.
+    pub soft_cap: Option<f64>,
+    /// `[len_q, len_kv]`, added to the scores.
+    pub bias: Option<&'a [f32]>,
+    /// Slope of the distance penalty and the corner that distances are measured from.
+    pub alibi: Option<(f64, Align)>,
+    /// Keys that queries see.
+    pub band: Option<Band>,
+    /// A logit of the denominator.
+    pub sink: Option<f64>,
+}
+
+/// What one query row must give, with the sums that its tolerance is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// `[head_dim_v]`.
+    pub o: Vec<f64>,
+    /// Natural logarithm of the sum of exponentials; -inf with no visible key and no sink.
+    pub lse: f64,
+    /// Greatest final score of the visible keys and the sink; -inf with neither.
+    pub max: f64,
+    /// Sum of `exp(score - max)` over the same.
+    pub sum_exp: f64,
+    /// Greatest magnitude of a finite score, the sink included; 0 with none.
+    pub max_abs_score: f64,
+    /// `sum_j p_j^2 v_jd^2` for each column `d`, with `p` the weights.
+    pub sum_p2_v2: Vec<f64>,
+    /// `sum_j p_j |v_jd|` for each column.
+    pub sum_p_abs_v: Vec<f64>,
+    /// `sum_j p_j^2 (v_jd - o_d)^2` for each column.
+    pub sum_p2_dev2: Vec<f64>,
+}
+
+impl Head<'_> {
+    /// Whether query `i` sees key `j`.
+    fn sees(&self, i: usize, j: usize) -> bool {
+        let Some(band) = self.band else { return true };
+        let (i, j) = (i as i64, j as i64);
+        let diagonal = i + self.offset(band.align);
+        band.left.is_none_or(|left| j >= diagonal - i64::from(left))
+            && band.right.is_none_or(|right| j <= diagonal + i64::from(right))
+    }
+
+    /// Key on the diagonal of query 0.
+    fn offset(&self, align: Align) -> i64 {
+        match align {
+            Align::TopLeft => 0,
+            Align::BottomRight => self.len_kv as i64 - self.len_q as i64,
+        }
+    }
+
+    /// Final score of query `i`, whose row of Q is given, and key `j`; `None` where the band hides
+    /// the key.
+    fn score(&self, i: usize, q: &[f64], j: usize) -> Option<f64> {
+        if !self.sees(i, j) {
+            return None;
+        }
+        let mut score = self.softmax_scale * dot(q, &self.k[j * q.len()..][..q.len()]);
+        if let Some(cap) = self.soft_cap {
+            score = cap * (score / cap).tanh();
+        }
+        if let Some(bias) = self.bias {
+            score += f64::from(bias[i * self.len_kv + j]);
+        }
+        if let Some((slope, align)) = self.alibi {
+            score -= slope * (i as i64 + self.offset(align) - j as i64).abs() as f64;
+        }
+        Some(score)
+    }
+
+    /// Row `i` of the answer.
+    pub fn row(&self, i: usize) -> Row {
+        let d = self.head_dim_qk;
+        let q: Vec<f64> = self.q[i * d..][..d].iter().map(|&x| f64::from(x)).collect();
+        let scores: Vec<Option<f64>> = (0..self.len_kv).map(|j| self.score(i, &q, j)).collect();
+        let logits = || scores.iter().flatten().copied().chain(self.sink);
+        let max = logits().fold(f64::NEG_INFINITY, f64::max);
+        let exp = |logit: f64| if max == f64::NEG_INFINITY { 0.0 } else { (logit - max).exp() };
+        let sum_exp: f64 = logits().map(exp).sum();
+        let max_abs_score =
+            logits().map(f64::abs).filter(|score| score.is_finite()).fold(0.0, f64::max);
+        // With nothing to see, every weight is 0 and so is the row.
+        let weights = scores.iter().map(|score| score.map_or(0.0, exp) / sum_exp.max(f64::MIN_POSITIVE));
+        let seen: Vec<(f64, &[f32])> =
+            weights.zip(self.v.chunks_exact(self.head_dim_v)).filter(|(p, _)| *p != 0.0).collect();
+        let columns = self.head_dim_v;
+        let o = sum(columns, &seen, |p, v, _| p * v);
+        Row {
+            lse: max + sum_exp.ln(),
+            max,
+            sum_exp,
+            max_abs_score,
+            sum_p2_v2: sum(columns, &seen, |p, v, _| p * p * v * v),
+            sum_p_abs_v: sum(columns, &seen, |p, v, _| p * v.abs()),
+            sum_p2_dev2: sum(columns, &seen, |p, v, column| (p * (v - o[column])).powi(2)),
+            o,
+        }
+    }
+}
+
+/// Per column, the sum over the keys seen of a term of weight, value and column.
+fn sum(columns: usize, seen: &[(f64, &[f32])], term: impl Fn(f64, f64, usize) -> f64) -> Vec<f64> {
+    let mut sums = vec![0.0; columns];
+    for &(p, v) in seen {
+        for (column, (sum, &v)) in sums.iter_mut().zip(v).enumerate() {
+            *sum += term(p, f64::from(v), column);
+        }
+    }
+    sums
+}
+
+/// Sum of products, in eight running sums so that the processor can work on all of them at once.
+fn dot(q: &[f64], k: &[f32]) -> f64 {
+    let mut sums = [0.0; 8];
+    let (q, k) = (q.chunks(8), k.chunks(8));
+    for (q, k) in q.zip(k) {
+        for ((sum, q), &k) in sums.iter_mut().zip(q).zip(k) {
+            *sum += q * f64::from(k);
+        }
+    }
+    sums.iter().sum()
+}

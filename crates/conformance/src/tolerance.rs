@@ -1,0 +1,76 @@
+//! How far an engine may be from the reference.
+//!
+//! One function of the reference's own sums, never set per case. The terms: rounding of the weights
+//! before the second product (type `p`), rounding of the output (type of O), and what f32 scores and
+//! an f32 exponential lose. An approximate `tanh` moves each score by up to `cap * 2^-10`, which
+//! moves the row towards the keys concerned.
+
+use frazil_core::DType;
+
+use crate::reference::Row;
+
+/// What f32 arithmetic loses per unit of score.
+const F32_LOSS: f64 = 1.0 / (1 << 20) as f64;
+
+/// Relative loss of an approximate `tanh`, as a share of the cap.
+const TANH_LOSS: f64 = 1.0 / (1 << 10) as f64;
+
+/// Greatest errors allowed for one row.
+#[derive(Clone, Copy, Debug)]
+pub struct Tolerance {
+    /// Half a unit in the last place of the type in which weights enter the second product.
+    p_unit: f64,
+    /// The same of the type of O.
+    o_unit: f64,
+    soft_cap: Option<f64>,
+}
+
+/// Unit roundoff doubled: 2^-8 for bf16, 2^-11 for f16, 2^-24 for f32.
+///
+/// # Panics
+///
+/// For types that no engine computes in.
+fn unit(dtype: DType) -> f64 {
+    match dtype {
+        DType::Bf16 => 2_f64.powi(-8),
+        DType::F16 => 2_f64.powi(-11),
+        DType::F32 => 2_f64.powi(-24),
+        other => unreachable!("{other} has no tolerance"),
+    }
+}
+
+impl Tolerance {
+    /// For weights that enter the second product as `p` and an output stored as `o`.
+    pub fn new(p: DType, o: DType, soft_cap: Option<f64>) -> Self {
+        Self { p_unit: unit(p), o_unit: unit(o), soft_cap }
+    }
+
+    /// Of one element of O.
+    pub fn of_o(&self, row: &Row, column: usize) -> f64 {
+        let tanh = self.soft_cap.map_or(0.0, |cap| cap * TANH_LOSS * row.sum_p2_dev2[column].sqrt());
+        5.0 * self.p_unit * row.sum_p2_v2[column].sqrt()
+            + self.o_unit * row.o[column].abs()
+            + F32_LOSS * (4.0 + row.max_abs_score) * row.sum_p_abs_v[column]
+            + tanh
+    }
+
+    /// Of the LSE, natural logarithm.
+    pub fn of_lse(&self, row: &Row) -> f64 {
+        F32_LOSS * (4.0 + finite(row.lse).abs() + row.max_abs_score)
+    }
+
+    /// Of the greatest score.
+    pub fn of_max(&self, row: &Row) -> f64 {
+        F32_LOSS * (4.0 + 2.0 * row.max_abs_score)
+    }
+
+    /// Of the sum of exponentials: what LSE and the greatest score allow, since it is
+    /// `exp(lse - max)`.
+    pub fn of_sum_exp(&self, row: &Row) -> f64 {
+        row.sum_exp * (self.of_lse(row) + self.of_max(row))
+    }
+}
+
+fn finite(value: f64) -> f64 {
+    if value.is_finite() { value } else { 0.0 }
+}

@@ -1,0 +1,157 @@
+//! Memory, always measured.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+use crate::{DType, DeviceId, Element};
+
+/// Memory of one device: address, size, and whether it may be written.
+///
+/// Made safely from host slices, or by [`Buffer::from_raw`], whose caller promises what the slices
+/// prove. Neither `Clone` nor `Sync`, so that safe code cannot run two calls at once over memory
+/// that one of them writes.
+#[derive(Debug)]
+pub struct Buffer<'a> {
+    addr: u64,
+    bytes: u64,
+    device: DeviceId,
+    dtype: Option<DType>,
+    writable: bool,
+    borrow: PhantomData<(&'a [u8], Cell<()>)>,
+}
+
+impl<'a> Buffer<'a> {
+    /// Memory that is only read.
+    pub fn from_slice<T: Element>(slice: &'a [T]) -> Self {
+        Self::host::<T>(
+            slice.as_ptr().expose_provenance(),
+            size_of_val(slice),
+            false,
+        )
+    }
+
+    /// Memory that may be written.
+    pub fn from_slice_mut<T: Element>(slice: &'a mut [T]) -> Self {
+        Self::host::<T>(
+            slice.as_mut_ptr().expose_provenance(),
+            size_of_val(slice),
+            true,
+        )
+    }
+
+    fn host<T: Element>(addr: usize, bytes: usize, writable: bool) -> Self {
+        Self {
+            addr: addr as u64,
+            bytes: bytes as u64,
+            device: DeviceId::Host,
+            dtype: Some(T::DTYPE),
+            writable,
+            borrow: PhantomData,
+        }
+    }
+
+    /// Memory known by its address. Its element type is unknown, unless
+    /// [`Buffer::with_dtype`] states it.
+    ///
+    /// # Safety
+    ///
+    /// Until the stream it is used on has passed the work, `bytes` bytes at `addr` are memory of
+    /// `device`, not written by anyone else and, where the tensor is an output, not read by anyone
+    /// else. For host memory the provenance of `addr` has been exposed. `addr` may be 0 when
+    /// `bytes` is.
+    #[expect(unsafe_code, reason = "the caller's promise about foreign memory")]
+    pub unsafe fn from_raw(addr: u64, bytes: u64, device: DeviceId) -> Self {
+        Self {
+            addr,
+            bytes,
+            device,
+            dtype: None,
+            writable: true,
+            borrow: PhantomData,
+        }
+    }
+
+    /// No memory.
+    pub fn empty(device: DeviceId) -> Self {
+        Self {
+            addr: 0,
+            bytes: 0,
+            device,
+            dtype: None,
+            writable: true,
+            borrow: PhantomData,
+        }
+    }
+
+    /// States the type of the elements, as their producer gives it; a binding of another type is
+    /// then refused by name.
+    #[must_use]
+    pub fn with_dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+
+    /// Address of the first byte.
+    pub fn addr(&self) -> u64 {
+        self.addr
+    }
+
+    /// Size, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whose memory it is.
+    pub fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    /// Type of the elements, where the producer gave it.
+    pub fn dtype(&self) -> Option<DType> {
+        self.dtype
+    }
+
+    /// Whether it may be written.
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+}
+
+/// Host memory aligned for any tensor and for workspaces, zeroed when made.
+#[derive(Debug)]
+pub struct HostBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl HostBuffer {
+    /// That many bytes, aligned to [`WORKSPACE_ALIGN`](crate::WORKSPACE_ALIGN).
+    ///
+    /// # Panics
+    ///
+    /// If the memory cannot be had, as every allocation.
+    pub fn zeroed(len: usize) -> Self {
+        const ALIGN: usize = crate::WORKSPACE_ALIGN as usize;
+        let bytes = vec![0_u8; len + ALIGN];
+        let start = bytes.as_ptr().align_offset(ALIGN);
+        Self { bytes, start, len }
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.len]
+    }
+
+    /// The bytes, to be written.
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.len]
+    }
+
+    /// As a buffer whose element type is unknown.
+    pub fn buffer(&mut self) -> Buffer<'_> {
+        let mut buffer = Buffer::from_slice_mut(self.as_bytes_mut());
+        buffer.dtype = None;
+        buffer
+    }
+}

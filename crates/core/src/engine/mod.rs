@@ -1,0 +1,49 @@
+//! Engines: what they must answer, how they register, and the plans that their answers become.
+
+mod config;
+mod id;
+mod plan;
+mod registration;
+
+use std::fmt::Debug;
+
+pub use config::{Config, ParseConfigError};
+pub use id::{EngineId, OWN_ENGINES, ParseEngineIdError};
+pub use plan::{Candidate, Launches, OverrideRules, Plan, PlanName, Support};
+pub use registration::{EngineRegistration, Maturity, RegisteredEngine};
+
+use crate::{BuildError, Call, Device, Error, Facts, Target, Unsupported};
+
+/// A set of kernels for one operation on one family of devices.
+pub trait Engine: Debug + Send + Sync {
+    /// Says whether these facts can run on this target, and with which configs, best first.
+    ///
+    /// Pure: no CUDA call, no compilation, no environment. Asked only about facts whose features
+    /// the engine's registration names. A yes is binding: `build` and `launch` then work.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`] with the value and the limit.
+    fn check_support(&self, facts: &Facts, target: &Target) -> Result<Support, Unsupported>;
+
+    /// Makes one plan of this engine ready to launch on a device. The only slow step.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongDevice`] for a kind of device the engine does not know; a compiler's or
+    /// driver's fault. [`BuildError::Declined`] only from an engine with a foreign planner.
+    fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError>;
+}
+
+/// Kernels ready to run: all but the addresses is decided.
+pub trait Launch: Send + Sync {
+    /// Queues the work of one call, whose bindings core has checked.
+    ///
+    /// Allocates nothing, waits for nothing and reads no device memory on the host; on the host
+    /// device the work is done when it returns.
+    ///
+    /// # Errors
+    ///
+    /// A failed launch: which driver call, its code and name.
+    fn launch(&self, call: &Call<'_>) -> Result<(), Error>;
+}

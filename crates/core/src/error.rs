@@ -1,0 +1,98 @@
+//! Faults: what no other engine would put right.
+
+use crate::{BindingError, EngineId, InvalidGraph, PlanName, Target, Unsupported, WorkspaceError};
+
+/// Something went wrong, at whichever stage.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The graph means nothing.
+    #[error(transparent)]
+    InvalidGraph(#[from] InvalidGraph),
+    /// Every engine declined.
+    #[error(transparent)]
+    NoEngine(#[from] NoEngine),
+    /// A stored plan is not among the answers.
+    #[error("no plan {name} for this graph on {target}")]
+    NoSuchPlan {
+        /// The plan asked for.
+        name: PlanName,
+        /// The device asked about.
+        target: String,
+    },
+    /// A plan was built on, or an engine was given, another device than it is for.
+    #[error("built on {found}, the plan is for {need}")]
+    WrongDevice {
+        /// The device given.
+        found: String,
+        /// The device needed.
+        need: String,
+    },
+    /// The run-time compiler refused a source of ours.
+    #[error("{kernel}: the compiler failed with {options:?}\n{log}")]
+    Compile {
+        /// Kernel.
+        kernel: String,
+        /// Options given.
+        options: Vec<String>,
+        /// What the compiler said.
+        log: String,
+    },
+    /// A driver call failed.
+    #[error("{call} failed: {name} ({code})")]
+    Driver {
+        /// The call.
+        call: &'static str,
+        /// Name of the code.
+        name: String,
+        /// The code.
+        code: i32,
+    },
+    /// A binding does not fit the plan.
+    #[error(transparent)]
+    Binding(#[from] BindingError),
+    /// The workspace does not fit the plan.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+}
+
+/// Every engine's reason for not serving a graph.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("no engine serves this graph on {target}:{}", list(.declined))]
+pub struct NoEngine {
+    /// The device asked about.
+    pub target: String,
+    /// Engine and reason, in the order of asking.
+    pub declined: Vec<(EngineId, Unsupported)>,
+}
+
+impl NoEngine {
+    /// The reasons for one target.
+    pub fn new(target: &Target, declined: Vec<(EngineId, Unsupported)>) -> Self {
+        Self {
+            target: target.device.to_string(),
+            declined,
+        }
+    }
+}
+
+fn list(declined: &[(EngineId, Unsupported)]) -> String {
+    if declined.is_empty() {
+        return " none is registered".into();
+    }
+    declined
+        .iter()
+        .map(|(engine, why)| format!("\n  {engine}: {why}"))
+        .collect()
+}
+
+/// Why a plan could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A foreign planner refused after all. Only the router goes on after this.
+    #[error(transparent)]
+    Declined(Unsupported),
+    /// Something broke.
+    #[error(transparent)]
+    Fault(#[from] Error),
+}

@@ -1,0 +1,315 @@
+//! From bindings to a [`Call`]. Allocates only to describe a refusal.
+
+use super::overlap::may_share;
+use super::{Call, Executable, View};
+use crate::bindings::Binding;
+use crate::facts::{Facts, Port, Ports, SdpaFwdFacts, SideFacts};
+use crate::graph::{TensorRef, Tensors, check_sdpa_fwd};
+use crate::{
+    BindingError, Bindings, DeviceId, Error, Geometry, InvalidGraph, MAX_BINDINGS, OverrideRules,
+    Role, Stream, TensorId, WORKSPACE_ALIGN, Workspace, WorkspaceError,
+};
+
+pub(super) fn checked<'a>(
+    executable: &'a Executable,
+    bindings: &Bindings<'_>,
+    workspace: &Workspace<'_>,
+    stream: Stream,
+) -> Result<Call<'a>, Error> {
+    let device = executable.device.id();
+    let facts = executable.plan.facts();
+    let ports = facts.ports();
+    check_stream(stream, device)?;
+    for binding in bindings.iter() {
+        if ports.position(binding.id).is_none() {
+            return Err(BindingError::Unknown { id: binding.id }.into());
+        }
+    }
+    let mut views = [None; MAX_BINDINGS];
+    let mut overridden = false;
+    for (port, view) in ports.iter().zip(&mut views) {
+        let desc = port.desc();
+        let binding = bindings
+            .get(desc.id())
+            .ok_or_else(|| BindingError::Missing {
+                tensor: desc.name().into(),
+                id: desc.id(),
+            })?;
+        if let Some(geometry) = &binding.geometry {
+            overridden = true;
+            check_override(port, geometry, executable.plan.override_rules())?;
+        }
+        *view = Some(bound(port, binding, device)?);
+    }
+    if overridden {
+        check_overrides_agree(
+            facts,
+            &Effective {
+                ports,
+                views: &views,
+            },
+        )?;
+    }
+    check_workspace(workspace, executable.plan.workspace_bytes(), device)?;
+    check_sharing(ports, &views, workspace)?;
+    Ok(Call {
+        ports,
+        views,
+        workspace: workspace.buffer.addr(),
+        device,
+        stream,
+    })
+}
+
+fn check_stream(stream: Stream, device: DeviceId) -> Result<(), BindingError> {
+    let found = match (device, stream.raw()) {
+        (DeviceId::Host, None) | (DeviceId::Cuda(_) | DeviceId::Simulated(_), Some(_)) => {
+            return Ok(());
+        }
+        (DeviceId::Host, Some(_)) => "a GPU stream",
+        (_, None) => "the host",
+    };
+    Err(BindingError::Stream {
+        found,
+        need: device,
+    })
+}
+
+/// One buffer against one port.
+fn bound(port: &Port, binding: &Binding<'_>, device: DeviceId) -> Result<View, BindingError> {
+    let desc = port.desc();
+    let buffer = &binding.buffer;
+    let tensor = || desc.name().to_owned();
+    if buffer.device() != device {
+        let (found, need) = (buffer.device(), device);
+        return Err(BindingError::Device {
+            tensor: tensor(),
+            found,
+            need,
+        });
+    }
+    if let Some(found) = buffer.dtype().filter(|&found| found != desc.dtype()) {
+        return Err(BindingError::DType {
+            tensor: tensor(),
+            found,
+            need: desc.dtype(),
+        });
+    }
+    if port.is_output() && !buffer.is_writable() {
+        return Err(BindingError::ReadOnly { tensor: tensor() });
+    }
+    let (addr, bytes) = (buffer.addr(), buffer.bytes());
+    let geometry = binding.geometry.unwrap_or(*desc.geometry());
+    let need = geometry.span() * desc.dtype().bytes();
+    if need > bytes {
+        return Err(BindingError::TooShort {
+            tensor: tensor(),
+            geometry,
+            found: bytes,
+            need,
+        });
+    }
+    if bytes > 0 && (addr == 0 || addr.checked_add(bytes).is_none()) {
+        return Err(BindingError::Address {
+            tensor: tensor(),
+            addr,
+            bytes,
+        });
+    }
+    if need > 0 && addr % u64::from(desc.align()) != 0 {
+        return Err(BindingError::Misaligned {
+            tensor: tensor(),
+            addr,
+            need: desc.align(),
+        });
+    }
+    Ok(View { addr, geometry })
+}
+
+/// One override against the declaration and the plan's rules.
+fn check_override(
+    port: &Port,
+    geometry: &Geometry,
+    rules: Option<OverrideRules>,
+) -> Result<(), BindingError> {
+    let desc = port.desc();
+    let tensor = || desc.name().to_owned();
+    let Some(rules) = rules else {
+        return Err(BindingError::OverridesNotTaken { tensor: tensor() });
+    };
+    let declared = desc.geometry();
+    if geometry.rank() != declared.rank() {
+        let (found, declared) = (geometry.rank(), declared.rank());
+        return Err(BindingError::OverrideRank {
+            tensor: tensor(),
+            found,
+            declared,
+        });
+    }
+    let last = geometry.rank() - 1;
+    for axis in 0..geometry.rank() {
+        let (found, declared) = (geometry.extent(axis), declared.extent(axis));
+        if found > declared {
+            let rule = "extents may shrink, never grow";
+            return Err(BindingError::OverrideExtent {
+                tensor: tensor(),
+                axis,
+                found,
+                declared,
+                rule,
+            });
+        }
+        let stride = geometry.stride(axis);
+        let stride_bytes = stride * desc.dtype().bytes();
+        let rule = if axis == last && rules.unit_stride && stride > 1 {
+            "the last axis must have stride 1"
+        } else if axis != last && stride_bytes % u64::from(rules.stride_multiple_bytes) != 0 {
+            "its bytes are not a multiple of what the plan's rules state"
+        } else {
+            continue;
+        };
+        return Err(BindingError::OverrideStride {
+            tensor: tensor(),
+            axis,
+            found: stride,
+            rule,
+        });
+    }
+    if port.is_output() && geometry.may_overlap_itself() {
+        return Err(BindingError::OverridesDisagree(
+            InvalidGraph::OutputOverlapsItself {
+                op: "execute",
+                tensor: tensor(),
+                geometry: *geometry,
+            },
+        ));
+    }
+    Ok(())
+}
+
+/// The graph's tensors with the geometry of this call.
+struct Effective<'a> {
+    ports: &'a Ports,
+    views: &'a [Option<View>; MAX_BINDINGS],
+}
+
+impl Tensors for Effective<'_> {
+    fn tensor(&self, id: TensorId) -> Option<TensorRef<'_>> {
+        let at = self.ports.position(id)?;
+        let desc = self.ports.at(at).desc();
+        let geometry = self.views[at]?.geometry;
+        Some(TensorRef {
+            name: desc.name(),
+            dtype: desc.dtype(),
+            geometry,
+        })
+    }
+}
+
+/// All tensors of the call against one another, and what was compiled in against the declaration.
+fn check_overrides_agree(facts: &Facts, effective: &Effective<'_>) -> Result<(), BindingError> {
+    let Facts::SdpaFwd(facts) = facts;
+    check_sdpa_fwd(facts.op(), effective).map_err(BindingError::OverridesDisagree)?;
+    for (role, axis) in fixed_axes(facts) {
+        let Some(at) = effective.ports.index(role) else {
+            continue;
+        };
+        let desc = effective.ports.at(at).desc();
+        let declared = desc.geometry().extent(axis);
+        let found = effective.views[at].map_or(declared, |view| view.geometry.extent(axis));
+        if found != declared {
+            return Err(BindingError::OverrideExtent {
+                tensor: desc.name().into(),
+                axis,
+                found,
+                declared,
+                rule: "heads, head dims and page sizes stay as declared",
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Axes that overrides must leave alone: heads and columns of Q, K and V (O follows), rows of a
+/// page.
+fn fixed_axes(facts: &SdpaFwdFacts) -> impl Iterator<Item = (Role, usize)> {
+    let columns = |side: SideFacts| if side.is_packed() { 2 } else { 3 };
+    let (q, kv) = (columns(facts.q_side), columns(facts.kv_side));
+    let page = matches!(facts.kv_side, SideFacts::Paged { .. }).then_some((Role::K, 2));
+    [(Role::Q, 1), (Role::Q, q), (Role::K, 1), (Role::V, kv)]
+        .into_iter()
+        .chain(page)
+}
+
+fn check_workspace(
+    workspace: &Workspace<'_>,
+    need: u64,
+    device: DeviceId,
+) -> Result<(), WorkspaceError> {
+    let buffer = &workspace.buffer;
+    let (addr, bytes) = (buffer.addr(), buffer.bytes());
+    if bytes < need {
+        return Err(WorkspaceError::TooShort { found: bytes, need });
+    }
+    if buffer.device() != device {
+        return Err(WorkspaceError::Device {
+            found: buffer.device(),
+            need: device,
+        });
+    }
+    if need == 0 {
+        return Ok(());
+    }
+    if addr == 0 || addr.checked_add(bytes).is_none() {
+        return Err(WorkspaceError::Address { addr, bytes });
+    }
+    if !addr.is_multiple_of(WORKSPACE_ALIGN) {
+        return Err(WorkspaceError::Misaligned {
+            addr,
+            need: WORKSPACE_ALIGN,
+        });
+    }
+    if buffer.is_writable() {
+        Ok(())
+    } else {
+        Err(WorkspaceError::ReadOnly)
+    }
+}
+
+/// The workspace overlaps nothing; an output shares no address with any other tensor.
+fn check_sharing(
+    ports: &Ports,
+    views: &[Option<View>; MAX_BINDINGS],
+    workspace: &Workspace<'_>,
+) -> Result<(), Error> {
+    let scratch = (workspace.buffer.addr(), workspace.buffer.bytes());
+    for (at, (port, view)) in ports.iter().zip(views).enumerate() {
+        let Some(view) = view else { continue };
+        let element = port.desc().dtype().bytes();
+        let bytes = view.geometry.span() * element;
+        if bytes > 0
+            && scratch.1 > 0
+            && view.addr < scratch.0 + scratch.1
+            && scratch.0 < view.addr + bytes
+        {
+            return Err(WorkspaceError::Overlap {
+                tensor: port.desc().name().into(),
+            }
+            .into());
+        }
+        if !port.is_output() {
+            continue;
+        }
+        for (other_at, (other, other_view)) in ports.iter().zip(views).enumerate() {
+            let Some(other_view) = other_view else {
+                continue;
+            };
+            let other_element = other.desc().dtype().bytes();
+            if other_at != at && may_share((view, element), (other_view, other_element)) {
+                let (tensor, other) = (port.desc().name().into(), other.desc().name().into());
+                return Err(BindingError::Overlap { tensor, other }.into());
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! GPU attention for Rust: engines for several architectures behind one router and one contract.
+//!
+//! Declare a [`Graph`], read its [`Facts`], ask a [`Router`] for [`Plan`]s, build the best one on a
+//! [`Device`], and [`execute`](Executable::execute) it as often as you like: it launches exactly
+//! what the plan promised, and allocates, converts and waits for nothing. With the default feature
+//! `cpu` all of this runs on the host.
+//!
+//! Each engine is a cargo feature; an enabled one is linked and registers itself.
+
+#![forbid(unsafe_code)]
+
+pub use frazil_core::*;
+pub use frazil_router::{Answer, Built, Explanation, RegistrationError, Router};
+
+/// The engine for the host processor.
+#[cfg(feature = "cpu")]
+pub use frazil_engine_cpu as cpu;
