@@ -32,11 +32,7 @@ impl<'a> Bindings<'a> {
     ///
     /// [`BindingError::TooMany`] past [`MAX_BINDINGS`] tensors.
     pub fn bind(&mut self, id: TensorId, buffer: Buffer<'a>) -> Result<(), BindingError> {
-        self.insert(Binding {
-            id,
-            buffer,
-            geometry: None,
-        })
+        self.insert(Binding { id, buffer, geometry: None })
     }
 
     /// Binds a tensor with other extents and strides than declared, for plans with
@@ -52,28 +48,17 @@ impl<'a> Bindings<'a> {
         buffer: Buffer<'a>,
         geometry: Geometry,
     ) -> Result<(), BindingError> {
-        self.insert(Binding {
-            id,
-            buffer,
-            geometry: Some(geometry),
-        })
+        self.insert(Binding { id, buffer, geometry: Some(geometry) })
     }
 
     fn insert(&mut self, binding: Binding<'a>) -> Result<(), BindingError> {
         let taken = &mut self.slots[..self.len];
-        if let Some(slot) = taken
-            .iter_mut()
-            .flatten()
-            .find(|slot| slot.id == binding.id)
-        {
+        if let Some(slot) = taken.iter_mut().flatten().find(|slot| slot.id == binding.id) {
             *slot = binding;
             return Ok(());
         }
         let id = binding.id;
-        let slot = self
-            .slots
-            .get_mut(self.len)
-            .ok_or(BindingError::TooMany { id })?;
+        let slot = self.slots.get_mut(self.len).ok_or(BindingError::TooMany { id })?;
         *slot = Some(binding);
         self.len += 1;
         Ok(())

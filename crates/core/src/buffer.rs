@@ -23,20 +23,12 @@ pub struct Buffer<'a> {
 impl<'a> Buffer<'a> {
     /// Memory that is only read.
     pub fn from_slice<T: Element>(slice: &'a [T]) -> Self {
-        Self::host::<T>(
-            slice.as_ptr().expose_provenance(),
-            size_of_val(slice),
-            false,
-        )
+        Self::host::<T>(slice.as_ptr().expose_provenance(), size_of_val(slice), false)
     }
 
     /// Memory that may be written.
     pub fn from_slice_mut<T: Element>(slice: &'a mut [T]) -> Self {
-        Self::host::<T>(
-            slice.as_mut_ptr().expose_provenance(),
-            size_of_val(slice),
-            true,
-        )
+        Self::host::<T>(slice.as_mut_ptr().expose_provenance(), size_of_val(slice), true)
     }
 
     fn host<T: Element>(addr: usize, bytes: usize, writable: bool) -> Self {
@@ -61,26 +53,12 @@ impl<'a> Buffer<'a> {
     /// `bytes` is.
     #[expect(unsafe_code, reason = "the caller's promise about foreign memory")]
     pub unsafe fn from_raw(addr: u64, bytes: u64, device: DeviceId) -> Self {
-        Self {
-            addr,
-            bytes,
-            device,
-            dtype: None,
-            writable: true,
-            borrow: PhantomData,
-        }
+        Self { addr, bytes, device, dtype: None, writable: true, borrow: PhantomData }
     }
 
     /// No memory.
     pub fn empty(device: DeviceId) -> Self {
-        Self {
-            addr: 0,
-            bytes: 0,
-            device,
-            dtype: None,
-            writable: true,
-            borrow: PhantomData,
-        }
+        Self { addr: 0, bytes: 0, device, dtype: None, writable: true, borrow: PhantomData }
     }
 
     /// States the type of the elements, as their producer gives it; a binding of another type is
@@ -132,6 +110,7 @@ impl HostBuffer {
     ///
     /// If the memory cannot be had, as every allocation.
     pub fn zeroed(len: usize) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "256")]
         const ALIGN: usize = crate::WORKSPACE_ALIGN as usize;
         let bytes = vec![0_u8; len + ALIGN];
         let start = bytes.as_ptr().align_offset(ALIGN);

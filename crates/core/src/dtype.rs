@@ -66,10 +66,7 @@ impl fmt::Display for DType {
 }
 
 mod sealed {
-    #[expect(
-        unnameable_types,
-        reason = "what cannot be named cannot be implemented"
-    )]
+    #[expect(unnameable_types, reason = "what cannot be named cannot be implemented")]
     pub trait Sealed {}
 }
 

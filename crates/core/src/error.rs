@@ -69,10 +69,7 @@ pub struct NoEngine {
 impl NoEngine {
     /// The reasons for one target.
     pub fn new(target: &Target, declined: Vec<(EngineId, Unsupported)>) -> Self {
-        Self {
-            target: target.device.to_string(),
-            declined,
-        }
+        Self { target: target.device.to_string(), declined }
     }
 }
 
@@ -80,10 +77,7 @@ fn list(declined: &[(EngineId, Unsupported)]) -> String {
     if declined.is_empty() {
         return " none is registered".into();
     }
-    declined
-        .iter()
-        .map(|(engine, why)| format!("\n  {engine}: {why}"))
-        .collect()
+    declined.iter().map(|(engine, why)| format!("\n  {engine}: {why}")).collect()
 }
 
 /// Why a plan could not be built.

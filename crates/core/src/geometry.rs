@@ -85,9 +85,7 @@ impl Geometry {
     pub fn contiguous(extents: &[i64]) -> Result<Self, GeometryError> {
         let mut strides = [0_i64; MAX_RANK];
         if extents.len() > MAX_RANK {
-            return Err(GeometryError::Rank {
-                rank: extents.len(),
-            });
+            return Err(GeometryError::Rank { rank: extents.len() });
         }
         let mut next = 1_i64;
         for axis in (0..extents.len()).rev() {
@@ -106,9 +104,7 @@ impl Geometry {
     /// [`GeometryError`] names the axis, what came and the limit.
     pub fn strided(extents: &[i64], strides: &[i64]) -> Result<Self, GeometryError> {
         if extents.is_empty() || extents.len() > MAX_RANK {
-            return Err(GeometryError::Rank {
-                rank: extents.len(),
-            });
+            return Err(GeometryError::Rank { rank: extents.len() });
         }
         if extents.len() != strides.len() {
             return Err(GeometryError::StrideCount {
@@ -118,11 +114,7 @@ impl Geometry {
         }
         #[expect(clippy::cast_possible_truncation, reason = "rank is at most MAX_RANK")]
         let rank = extents.len() as u8;
-        let mut geometry = Self {
-            rank,
-            extents: [1; MAX_RANK],
-            strides: [0; MAX_RANK],
-        };
+        let mut geometry = Self { rank, extents: [1; MAX_RANK], strides: [0; MAX_RANK] };
         for (axis, (&value, &stride)) in extents.iter().zip(strides).enumerate() {
             let extent =
                 u64::try_from(value).map_err(|_| GeometryError::NegativeExtent { axis, value })?;
@@ -130,11 +122,8 @@ impl Geometry {
                 return Err(GeometryError::HugeExtent { axis, value });
             }
             geometry.extents[axis] = extent;
-            geometry.strides[axis] =
-                u64::try_from(stride).map_err(|_| GeometryError::NegativeStride {
-                    axis,
-                    value: stride,
-                })?;
+            geometry.strides[axis] = u64::try_from(stride)
+                .map_err(|_| GeometryError::NegativeStride { axis, value: stride })?;
         }
         geometry.check_span()?;
         Ok(geometry)
@@ -151,11 +140,7 @@ impl Geometry {
                 .checked_mul(if extent > 1 { stride } else { 0 })
                 .and_then(|reach| last.checked_add(reach))
                 .filter(|&reach| reach < MAX_ELEMENTS);
-            last = reach.ok_or(GeometryError::Overflow {
-                axis,
-                extent,
-                stride,
-            })?;
+            last = reach.ok_or(GeometryError::Overflow { axis, extent, stride })?;
         }
         Ok(())
     }
@@ -191,18 +176,12 @@ impl Geometry {
     ///
     /// If `axis >= rank`.
     pub fn stride(&self, axis: usize) -> u64 {
-        if self.extents()[axis] > 1 {
-            self.strides[axis]
-        } else {
-            0
-        }
+        if self.extents()[axis] > 1 { self.strides[axis] } else { 0 }
     }
 
     /// Number of elements. Saturates: a broadcast tensor may count more than its span.
     pub fn num_elements(&self) -> u64 {
-        self.extents()
-            .iter()
-            .fold(1, |count: u64, &extent| count.saturating_mul(extent))
+        self.extents().iter().fold(1, |count: u64, &extent| count.saturating_mul(extent))
     }
 
     /// Elements from the first to one past the last: 0 for an empty tensor.
@@ -210,9 +189,7 @@ impl Geometry {
         if self.extents().contains(&0) {
             return 0;
         }
-        1 + (0..self.rank())
-            .map(|axis| (self.extent(axis) - 1) * self.stride(axis))
-            .sum::<u64>()
+        1 + (0..self.rank()).map(|axis| (self.extent(axis) - 1) * self.stride(axis)).sum::<u64>()
     }
 
     /// Axes of extent above 1 as (stride, extent), smallest stride first.
@@ -287,10 +264,7 @@ mod tests {
     #[test]
     fn an_empty_tensor_spans_nothing() {
         assert_eq!(Geometry::contiguous(&[4, 0, 8]).unwrap().span(), 0);
-        assert_eq!(
-            Geometry::contiguous(&[4, 0, 8]).unwrap().strides(),
-            [8, 8, 1]
-        );
+        assert_eq!(Geometry::contiguous(&[4, 0, 8]).unwrap().strides(), [8, 8, 1]);
     }
 
     #[test]
@@ -299,42 +273,12 @@ mod tests {
         let cases: [(&[i64], &[i64], E); 8] = [
             (&[], &[], E::Rank { rank: 0 }),
             (&[1; 5], &[1; 5], E::Rank { rank: 5 }),
-            (
-                &[1, 2],
-                &[1],
-                E::StrideCount {
-                    extents: 2,
-                    strides: 1,
-                },
-            ),
+            (&[1, 2], &[1], E::StrideCount { extents: 2, strides: 1 }),
             (&[2, -1], &[1, 1], E::NegativeExtent { axis: 1, value: -1 }),
-            (
-                &[1 << 31],
-                &[1],
-                E::HugeExtent {
-                    axis: 0,
-                    value: 1 << 31,
-                },
-            ),
+            (&[1 << 31], &[1], E::HugeExtent { axis: 0, value: 1 << 31 }),
             (&[2, 2], &[-4, 1], E::NegativeStride { axis: 0, value: -4 }),
-            (
-                &[3, 2],
-                &[i64::MAX, 1],
-                E::Overflow {
-                    axis: 0,
-                    extent: 3,
-                    stride: i64::MAX as u64,
-                },
-            ),
-            (
-                &[2, 2],
-                &[1 << 59, 1 << 59],
-                E::Overflow {
-                    axis: 1,
-                    extent: 2,
-                    stride: 1 << 59,
-                },
-            ),
+            (&[3, 2], &[i64::MAX, 1], E::Overflow { axis: 0, extent: 3, stride: i64::MAX as u64 }),
+            (&[2, 2], &[1 << 59, 1 << 59], E::Overflow { axis: 1, extent: 2, stride: 1 << 59 }),
         ];
         for (extents, strides, expected) in cases {
             assert_eq!(Geometry::strided(extents, strides), Err(expected));
@@ -344,25 +288,14 @@ mod tests {
     #[test]
     fn self_overlap_is_seen() {
         let overlaps = |extents: &[i64], strides: &[i64]| {
-            Geometry::strided(extents, strides)
-                .unwrap()
-                .may_overlap_itself()
+            Geometry::strided(extents, strides).unwrap().may_overlap_itself()
         };
         assert!(!overlaps(&[2, 3, 4], &[12, 4, 1]));
         assert!(!overlaps(&[2, 3, 4], &[4, 8, 1]), "any order of axes");
-        assert!(
-            !overlaps(&[2, 3, 4], &[100, 10, 2]),
-            "gaps and an element stride"
-        );
+        assert!(!overlaps(&[2, 3, 4], &[100, 10, 2]), "gaps and an element stride");
         assert!(overlaps(&[2, 3, 4], &[12, 3, 1]));
         assert!(overlaps(&[2, 3, 4], &[0, 4, 1]), "a broadcast axis");
-        assert!(
-            !overlaps(&[1, 3, 4], &[0, 4, 1]),
-            "an extent of 1 repeats nothing"
-        );
-        assert!(
-            !overlaps(&[2, 0, 4], &[0, 0, 0]),
-            "nothing overlaps in an empty tensor"
-        );
+        assert!(!overlaps(&[1, 3, 4], &[0, 4, 1]), "an extent of 1 repeats nothing");
+        assert!(!overlaps(&[2, 0, 4], &[0, 0, 0]), "nothing overlaps in an empty tensor");
     }
 }

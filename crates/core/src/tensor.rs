@@ -46,11 +46,7 @@ impl TensorSpec {
         extents: impl AsRef<[i64]>,
         strides: impl AsRef<[i64]>,
     ) -> Self {
-        Self::new(
-            name,
-            dtype,
-            Geometry::strided(extents.as_ref(), strides.as_ref()),
-        )
+        Self::new(name, dtype, Geometry::strided(extents.as_ref(), strides.as_ref()))
     }
 
     fn new(
@@ -58,13 +54,7 @@ impl TensorSpec {
         dtype: DType,
         geometry: Result<Geometry, GeometryError>,
     ) -> Self {
-        Self {
-            id: None,
-            name: name.into(),
-            dtype,
-            geometry,
-            align: DEFAULT_ALIGN,
-        }
+        Self { id: None, name: name.into(), dtype, geometry, align: DEFAULT_ALIGN }
     }
 
     /// Chooses the id; without this the builder takes the lowest one from 0 that is free.

@@ -42,9 +42,7 @@ impl Layout {
         let offset = self.bytes;
         let region = Region { offset, bytes };
         let end = offset.saturating_add(bytes);
-        self.bytes = end
-            .checked_next_multiple_of(WORKSPACE_ALIGN)
-            .unwrap_or(u64::MAX);
+        self.bytes = end.checked_next_multiple_of(WORKSPACE_ALIGN).unwrap_or(u64::MAX);
         self.regions.push((name, region));
         region
     }
@@ -74,9 +72,7 @@ impl<'a> Workspace<'a> {
 
     /// No scratch on that device, for plans that need none.
     pub fn empty(device: DeviceId) -> Self {
-        Self {
-            buffer: Buffer::empty(device),
-        }
+        Self { buffer: Buffer::empty(device) }
     }
 }
 

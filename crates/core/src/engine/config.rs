@@ -17,20 +17,12 @@ pub struct Config(Vec<(Cow<'static, str>, i64)>);
 impl Config {
     /// The fields in the engine's order.
     pub fn new(fields: impl IntoIterator<Item = (&'static str, i64)>) -> Self {
-        Self(
-            fields
-                .into_iter()
-                .map(|(name, value)| (name.into(), value))
-                .collect(),
-        )
+        Self(fields.into_iter().map(|(name, value)| (name.into(), value)).collect())
     }
 
     /// The value of a field.
     pub fn get(&self, name: &str) -> Option<i64> {
-        self.0
-            .iter()
-            .find(|(field, _)| field == name)
-            .map(|&(_, value)| value)
+        self.0.iter().find(|(field, _)| field == name).map(|&(_, value)| value)
     }
 
     /// Name and value of every field.
@@ -69,9 +61,7 @@ impl FromStr for Config {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut config = Self::default();
         for field in text.split(',').filter(|_| !text.is_empty()) {
-            let refuse = || ParseConfigError {
-                field: field.into(),
-            };
+            let refuse = || ParseConfigError { field: field.into() };
             let (name, value) = field.split_once('=').ok_or_else(refuse)?;
             let value = value.parse().map_err(|_| refuse())?;
             if name.is_empty() || config.get(name).is_some() {

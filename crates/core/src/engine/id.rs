@@ -22,10 +22,7 @@ impl EngineId {
     ///
     /// If the name is malformed and the call is not evaluated at compile time.
     pub const fn new(name: &'static str) -> Self {
-        assert!(
-            is_well_formed(name.as_bytes()),
-            "engine names are op_arch or vendor/op_arch"
-        );
+        assert!(is_well_formed(name.as_bytes()), "engine names are op_arch or vendor/op_arch");
         Self(Cow::Borrowed(name))
     }
 

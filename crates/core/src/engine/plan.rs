@@ -103,10 +103,7 @@ impl fmt::Display for PlanName {
 impl Plan {
     /// Engine and config, for storing.
     pub fn name(&self) -> PlanName {
-        PlanName {
-            engine: self.engine.id().clone(),
-            config: self.config().clone(),
-        }
+        PlanName { engine: self.engine.id().clone(), config: self.config().clone() }
     }
 
     /// The engine that made it.

@@ -68,12 +68,7 @@ impl RegisteredEngine {
         maturity: Maturity,
         engine: Arc<dyn Engine>,
     ) -> Self {
-        Self {
-            id,
-            features,
-            maturity,
-            engine,
-        }
+        Self { id, features, maturity, engine }
     }
 
     /// Its name.
@@ -115,23 +110,13 @@ impl RegisteredEngine {
         if facts.is_overridable() {
             plans.retain(|plan| plan.override_rules().is_some());
         }
-        if plans.is_empty() {
-            Err(Unsupported::Overrides)
-        } else {
-            Ok(plans)
-        }
+        if plans.is_empty() { Err(Unsupported::Overrides) } else { Ok(plans) }
     }
 }
 
 impl From<&EngineRegistration> for RegisteredEngine {
     fn from(registration: &EngineRegistration) -> Self {
-        let EngineRegistration {
-            id,
-            features,
-            maturity,
-            construct,
-            ..
-        } = registration;
+        let EngineRegistration { id, features, maturity, construct, .. } = registration;
         Self::new(id.clone(), *features, *maturity, construct())
     }
 }

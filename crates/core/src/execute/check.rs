@@ -31,10 +31,7 @@ pub(super) fn checked<'a>(
         let desc = port.desc();
         let binding = bindings
             .get(desc.id())
-            .ok_or_else(|| BindingError::Missing {
-                tensor: desc.name().into(),
-                id: desc.id(),
-            })?;
+            .ok_or_else(|| BindingError::Missing { tensor: desc.name().into(), id: desc.id() })?;
         if let Some(geometry) = &binding.geometry {
             overridden = true;
             check_override(port, geometry, executable.plan.override_rules())?;
@@ -42,23 +39,11 @@ pub(super) fn checked<'a>(
         *view = Some(bound(port, binding, device)?);
     }
     if overridden {
-        check_overrides_agree(
-            facts,
-            &Effective {
-                ports,
-                views: &views,
-            },
-        )?;
+        check_overrides_agree(facts, &Effective { ports, views: &views })?;
     }
     check_workspace(workspace, executable.plan.workspace_bytes(), device)?;
     check_sharing(ports, &views, workspace)?;
-    Ok(Call {
-        ports,
-        views,
-        workspace: workspace.buffer.addr(),
-        device,
-        stream,
-    })
+    Ok(Call { ports, views, workspace: workspace.buffer.addr(), device, stream })
 }
 
 fn check_stream(stream: Stream, device: DeviceId) -> Result<(), BindingError> {
@@ -69,10 +54,7 @@ fn check_stream(stream: Stream, device: DeviceId) -> Result<(), BindingError> {
         (DeviceId::Host, Some(_)) => "a GPU stream",
         (_, None) => "the host",
     };
-    Err(BindingError::Stream {
-        found,
-        need: device,
-    })
+    Err(BindingError::Stream { found, need: device })
 }
 
 /// One buffer against one port.
@@ -82,18 +64,10 @@ fn bound(port: &Port, binding: &Binding<'_>, device: DeviceId) -> Result<View, B
     let tensor = || desc.name().to_owned();
     if buffer.device() != device {
         let (found, need) = (buffer.device(), device);
-        return Err(BindingError::Device {
-            tensor: tensor(),
-            found,
-            need,
-        });
+        return Err(BindingError::Device { tensor: tensor(), found, need });
     }
     if let Some(found) = buffer.dtype().filter(|&found| found != desc.dtype()) {
-        return Err(BindingError::DType {
-            tensor: tensor(),
-            found,
-            need: desc.dtype(),
-        });
+        return Err(BindingError::DType { tensor: tensor(), found, need: desc.dtype() });
     }
     if port.is_output() && !buffer.is_writable() {
         return Err(BindingError::ReadOnly { tensor: tensor() });
@@ -102,26 +76,13 @@ fn bound(port: &Port, binding: &Binding<'_>, device: DeviceId) -> Result<View, B
     let geometry = binding.geometry.unwrap_or(*desc.geometry());
     let need = geometry.span() * desc.dtype().bytes();
     if need > bytes {
-        return Err(BindingError::TooShort {
-            tensor: tensor(),
-            geometry,
-            found: bytes,
-            need,
-        });
+        return Err(BindingError::TooShort { tensor: tensor(), geometry, found: bytes, need });
     }
     if bytes > 0 && (addr == 0 || addr.checked_add(bytes).is_none()) {
-        return Err(BindingError::Address {
-            tensor: tensor(),
-            addr,
-            bytes,
-        });
+        return Err(BindingError::Address { tensor: tensor(), addr, bytes });
     }
     if need > 0 && addr % u64::from(desc.align()) != 0 {
-        return Err(BindingError::Misaligned {
-            tensor: tensor(),
-            addr,
-            need: desc.align(),
-        });
+        return Err(BindingError::Misaligned { tensor: tensor(), addr, need: desc.align() });
     }
     Ok(View { addr, geometry })
 }
@@ -140,11 +101,7 @@ fn check_override(
     let declared = desc.geometry();
     if geometry.rank() != declared.rank() {
         let (found, declared) = (geometry.rank(), declared.rank());
-        return Err(BindingError::OverrideRank {
-            tensor: tensor(),
-            found,
-            declared,
-        });
+        return Err(BindingError::OverrideRank { tensor: tensor(), found, declared });
     }
     let last = geometry.rank() - 1;
     for axis in 0..geometry.rank() {
@@ -163,26 +120,19 @@ fn check_override(
         let stride_bytes = stride * desc.dtype().bytes();
         let rule = if axis == last && rules.unit_stride && stride > 1 {
             "the last axis must have stride 1"
-        } else if axis != last && stride_bytes % u64::from(rules.stride_multiple_bytes) != 0 {
+        } else if axis != last && !stride_bytes.is_multiple_of(rules.stride_multiple_bytes.into()) {
             "its bytes are not a multiple of what the plan's rules state"
         } else {
             continue;
         };
-        return Err(BindingError::OverrideStride {
-            tensor: tensor(),
-            axis,
-            found: stride,
-            rule,
-        });
+        return Err(BindingError::OverrideStride { tensor: tensor(), axis, found: stride, rule });
     }
     if port.is_output() && geometry.may_overlap_itself() {
-        return Err(BindingError::OverridesDisagree(
-            InvalidGraph::OutputOverlapsItself {
-                op: "execute",
-                tensor: tensor(),
-                geometry: *geometry,
-            },
-        ));
+        return Err(BindingError::OverridesDisagree(InvalidGraph::OutputOverlapsItself {
+            op: "execute",
+            tensor: tensor(),
+            geometry: *geometry,
+        }));
     }
     Ok(())
 }
@@ -198,11 +148,7 @@ impl Tensors for Effective<'_> {
         let at = self.ports.position(id)?;
         let desc = self.ports.at(at).desc();
         let geometry = self.views[at]?.geometry;
-        Some(TensorRef {
-            name: desc.name(),
-            dtype: desc.dtype(),
-            geometry,
-        })
+        Some(TensorRef { name: desc.name(), dtype: desc.dtype(), geometry })
     }
 }
 
@@ -236,9 +182,7 @@ fn fixed_axes(facts: &SdpaFwdFacts) -> impl Iterator<Item = (Role, usize)> {
     let columns = |side: SideFacts| if side.is_packed() { 2 } else { 3 };
     let (q, kv) = (columns(facts.q_side), columns(facts.kv_side));
     let page = matches!(facts.kv_side, SideFacts::Paged { .. }).then_some((Role::K, 2));
-    [(Role::Q, 1), (Role::Q, q), (Role::K, 1), (Role::V, kv)]
-        .into_iter()
-        .chain(page)
+    [(Role::Q, 1), (Role::Q, q), (Role::K, 1), (Role::V, kv)].into_iter().chain(page)
 }
 
 fn check_workspace(
@@ -252,10 +196,7 @@ fn check_workspace(
         return Err(WorkspaceError::TooShort { found: bytes, need });
     }
     if buffer.device() != device {
-        return Err(WorkspaceError::Device {
-            found: buffer.device(),
-            need: device,
-        });
+        return Err(WorkspaceError::Device { found: buffer.device(), need: device });
     }
     if need == 0 {
         return Ok(());
@@ -264,16 +205,9 @@ fn check_workspace(
         return Err(WorkspaceError::Address { addr, bytes });
     }
     if !addr.is_multiple_of(WORKSPACE_ALIGN) {
-        return Err(WorkspaceError::Misaligned {
-            addr,
-            need: WORKSPACE_ALIGN,
-        });
+        return Err(WorkspaceError::Misaligned { addr, need: WORKSPACE_ALIGN });
     }
-    if buffer.is_writable() {
-        Ok(())
-    } else {
-        Err(WorkspaceError::ReadOnly)
-    }
+    if buffer.is_writable() { Ok(()) } else { Err(WorkspaceError::ReadOnly) }
 }
 
 /// The workspace overlaps nothing; an output shares no address with any other tensor.
@@ -292,10 +226,7 @@ fn check_sharing(
             && view.addr < scratch.0 + scratch.1
             && scratch.0 < view.addr + bytes
         {
-            return Err(WorkspaceError::Overlap {
-                tensor: port.desc().name().into(),
-            }
-            .into());
+            return Err(WorkspaceError::Overlap { tensor: port.desc().name().into() }.into());
         }
         if !port.is_output() {
             continue;

@@ -21,22 +21,13 @@ pub struct Executable {
 
 impl std::fmt::Debug for Executable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Executable({} on {})",
-            self.plan.name(),
-            self.device.id()
-        )
+        write!(f, "Executable({} on {})", self.plan.name(), self.device.id())
     }
 }
 
 impl Executable {
     pub(crate) fn new(plan: Plan, device: Device, launch: Box<dyn Launch>) -> Self {
-        Self {
-            plan,
-            device,
-            launch,
-        }
+        Self { plan, device, launch }
     }
 
     /// The plan it was built from.
@@ -65,8 +56,7 @@ impl Executable {
         workspace: Workspace<'_>,
         stream: Stream,
     ) -> Result<(), Error> {
-        self.launch
-            .launch(&check::checked(self, bindings, &workspace, stream)?)
+        self.launch.launch(&check::checked(self, bindings, &workspace, stream)?)
     }
 }
 

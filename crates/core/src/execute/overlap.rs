@@ -31,13 +31,7 @@ impl Runs {
             }
         }
         let end = view.addr + span * element_bytes;
-        Some(Self {
-            first: view.addr,
-            run,
-            strides,
-            num_strides,
-            end,
-        })
+        Some(Self { first: view.addr, run, strides, num_strides, end })
     }
 }
 
@@ -54,20 +48,14 @@ pub(super) fn may_share(a: (&View, u64), b: (&View, u64)) -> bool {
     if a.end <= b.first || b.end <= a.first {
         return false;
     }
-    let strides = a.strides[..a.num_strides]
-        .iter()
-        .chain(&b.strides[..b.num_strides]);
+    let strides = a.strides[..a.num_strides].iter().chain(&b.strides[..b.num_strides]);
     let period = strides.fold(0, |divisor, &stride| gcd(divisor, stride));
     if period == 0 {
         return true;
     }
     let a_to_b = b.first.abs_diff(a.first) % period;
     // Distance from the start of a's run up to the start of b's, going upwards around the period.
-    let up = if b.first >= a.first || a_to_b == 0 {
-        a_to_b
-    } else {
-        period - a_to_b
-    };
+    let up = if b.first >= a.first || a_to_b == 0 { a_to_b } else { period - a_to_b };
     up < a.run || up + b.run > period
 }
 
@@ -90,10 +78,7 @@ mod tests {
                 .flat_map(|i| offsets.iter().map(move |&offset| offset + step(i)))
                 .collect();
         }
-        offsets
-            .into_iter()
-            .map(|offset| view.addr + offset)
-            .collect()
+        offsets.into_iter().map(|offset| view.addr + offset).collect()
     }
 
     /// Every pair of small strided views against the sets of their addresses: no shared address is
@@ -102,12 +87,9 @@ mod tests {
     fn no_shared_address_is_missed() {
         let mut views = Vec::new();
         for addr in 0..6 {
-            for (extents, strides) in [
-                ([2, 3], [6, 1]),
-                ([3, 2], [4, 2]),
-                ([2, 2], [3, 7]),
-                ([1, 4], [9, 2]),
-            ] {
+            for (extents, strides) in
+                [([2, 3], [6, 1]), ([3, 2], [4, 2]), ([2, 2], [3, 7]), ([1, 4], [9, 2])]
+            {
                 let geometry = Geometry::strided(&extents, &strides).unwrap();
                 views.push(View { addr, geometry });
             }

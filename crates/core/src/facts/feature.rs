@@ -110,10 +110,7 @@ impl FeatureSet {
 
     /// The features of the set, in the order of [`Feature::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Feature> {
-        Feature::ALL
-            .iter()
-            .copied()
-            .filter(move |&feature| self.contains(feature))
+        Feature::ALL.iter().copied().filter(move |&feature| self.contains(feature))
     }
 
     /// The first feature of this set that `served` lacks.
@@ -149,10 +146,7 @@ mod tests {
     #[test]
     fn the_first_feature_outside_is_named() {
         let asked = FeatureSet::of(&[Feature::Sink, Feature::Dropout, Feature::Band]);
-        assert_eq!(
-            asked.first_outside(FeatureSet::of(&[Feature::Band])),
-            Some(Feature::Dropout)
-        );
+        assert_eq!(asked.first_outside(FeatureSet::of(&[Feature::Band])), Some(Feature::Dropout));
         assert_eq!(asked.first_outside(FeatureSet::of(Feature::ALL)), None);
         assert_eq!(asked.to_string(), "dropout band sink");
         assert_eq!(FeatureSet::EMPTY.to_string(), "none");

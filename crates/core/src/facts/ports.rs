@@ -31,23 +31,14 @@ pub struct Ports {
 
 impl Ports {
     pub(crate) fn empty() -> Self {
-        Self {
-            ports: Vec::new(),
-            by_role: [None; Role::COUNT],
-        }
+        Self { ports: Vec::new(), by_role: [None; Role::COUNT] }
     }
 
     /// Gives a tensor a role; the tensor is added when it has none yet.
     pub(crate) fn assign(&mut self, role: Role, desc: &TensorDesc) {
-        let known = self
-            .ports
-            .iter()
-            .position(|port| port.desc.id() == desc.id());
+        let known = self.ports.iter().position(|port| port.desc.id() == desc.id());
         let at = known.unwrap_or_else(|| {
-            self.ports.push(Port {
-                desc: desc.clone(),
-                output: role.is_output(),
-            });
+            self.ports.push(Port { desc: desc.clone(), output: role.is_output() });
             self.ports.len() - 1
         });
         // A graph holds at most MAX_BINDINGS tensors, so the index fits.

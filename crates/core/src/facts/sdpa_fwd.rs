@@ -4,7 +4,6 @@ use super::{Feature, FeatureSet, Ports, Role};
 use crate::graph::{Operation, check_sdpa_fwd};
 use crate::{
     Align, Band, DType, Graph, InvalidGraph, LengthBounds, LseForm, SdpaFwd, Sequences, Storage,
-    TensorDesc,
 };
 
 /// Numbers of attention forward, derived from extents and host bounds.
@@ -38,6 +37,8 @@ pub struct SideShape {
     pub rows: u64,
     /// Rows that one sequence can have at most.
     pub max_len: u64,
+    /// Rows that lie together: those of a page, or all of them where there are no pages.
+    pub page_size: u64,
 }
 
 /// How one side is stored, with host numbers. The tensors are found by [`Role`].
@@ -118,23 +119,16 @@ impl SideFacts {
         }
     }
 
-    fn read(storage: &Storage, k: &TensorDesc) -> Self {
+    fn read(storage: &Storage, shape: &SideShape) -> Self {
         match *storage {
             Storage::Dense => Self::Dense,
             Storage::Padded { bounds, .. } => Self::Padded { bounds },
-            Storage::Packed {
-                sequences,
-                bounds,
-                max_total,
-            } => match sequences {
+            Storage::Packed { sequences, bounds, max_total } => match sequences {
                 Sequences::Lengths(_) => Self::PackedLengths { bounds, max_total },
                 Sequences::Prefix(_) => Self::PackedPrefix { bounds, max_total },
                 Sequences::Starts { .. } => Self::PackedStarts { bounds, max_total },
             },
-            Storage::Paged { bounds, .. } => Self::Paged {
-                bounds,
-                page_size: k.geometry().extent(2),
-            },
+            Storage::Paged { bounds, .. } => Self::Paged { bounds, page_size: shape.page_size },
         }
     }
 }
@@ -177,22 +171,17 @@ impl SdpaFwdFacts {
                 ports.assign(role, desc);
             }
         });
-        let k = ports.get(Role::K).map(super::Port::desc);
-        let kv_side = k.map_or(SideFacts::Dense, |k| SideFacts::read(&op.kv_storage, k));
-        let q_side = k.map_or(SideFacts::Dense, |k| SideFacts::read(&op.q_storage, k));
         #[expect(clippy::cast_possible_truncation, reason = "a scale is an f32")]
         #[expect(clippy::cast_precision_loss, reason = "a head dim is below 2^31")]
         let default_scale = (1.0 / (shape.head_dim_qk as f64).sqrt()) as f32;
         let mut facts = Self {
             shape,
-            q_side,
-            kv_side,
+            q_side: SideFacts::read(&op.q_storage, &shape.q),
+            kv_side: SideFacts::read(&op.kv_storage, &shape.kv),
             softmax_scale: op.softmax_scale.unwrap_or(default_scale),
             band: op.band.filter(Band::is_bounded),
             soft_cap: op.soft_cap,
-            alibi: op
-                .alibi_slopes
-                .map(|_| op.band.map_or(Align::TopLeft, |band| band.align)),
+            alibi: op.alibi_slopes.map(|_| op.band.map_or(Align::TopLeft, |band| band.align)),
             lse: op.lse.map(|(_, form)| form),
             features: FeatureSet::EMPTY,
             overridable: graph.is_overridable(),
@@ -207,10 +196,7 @@ impl SdpaFwdFacts {
         let holds = |role| self.ports.get(role).is_some();
         let padded_rows = |role| {
             self.q_side.is_packed()
-                && self
-                    .ports
-                    .get(role)
-                    .is_some_and(|port| port.desc().geometry().rank() == 3)
+                && self.ports.get(role).is_some_and(|port| port.desc().geometry().rank() == 3)
         };
         [self.q_side, self.kv_side]
             .iter()
@@ -229,9 +215,7 @@ impl SdpaFwdFacts {
             .with_if(Feature::SumExp, holds(Role::SumExp))
             .with_if(
                 Feature::PaddedRowOutputs,
-                [Role::Lse, Role::Max, Role::SumExp]
-                    .into_iter()
-                    .any(padded_rows),
+                [Role::Lse, Role::Max, Role::SumExp].into_iter().any(padded_rows),
             )
     }
 

@@ -58,42 +58,22 @@ impl GraphBuilder {
     /// [`InvalidGraph`] when extents, strides or alignment describe no tensor, when the id is taken
     /// or when there are too many tensors.
     pub fn tensor(&mut self, spec: TensorSpec) -> Result<TensorId, InvalidGraph> {
-        let TensorSpec {
-            id,
-            name: tensor,
-            dtype,
-            geometry,
-            align,
-        } = spec;
+        let TensorSpec { id, name: tensor, dtype, geometry, align } = spec;
         let geometry = match geometry {
             Ok(geometry) => geometry,
             Err(source) => return Err(InvalidGraph::Geometry { tensor, source }),
         };
         if !align.is_power_of_two() || u64::from(align) < dtype.bytes() {
-            return Err(InvalidGraph::Align {
-                tensor,
-                align,
-                least: dtype.bytes(),
-            });
+            return Err(InvalidGraph::Align { tensor, align, least: dtype.bytes() });
         }
         if self.graph.tensors.len() == MAX_BINDINGS {
             return Err(InvalidGraph::TooManyTensors { tensor });
         }
         let id = id.unwrap_or_else(|| self.lowest_free_id());
         if let Some(holder) = self.graph.tensor(id) {
-            return Err(InvalidGraph::DuplicateId {
-                tensor,
-                id,
-                holder: holder.name.clone(),
-            });
+            return Err(InvalidGraph::DuplicateId { tensor, id, holder: holder.name.clone() });
         }
-        self.graph.tensors.push(TensorDesc {
-            id,
-            name: tensor,
-            dtype,
-            geometry,
-            align,
-        });
+        self.graph.tensors.push(TensorDesc { id, name: tensor, dtype, geometry, align });
         Ok(id)
     }
 
@@ -140,9 +120,7 @@ impl GraphBuilder {
             });
         }
         match self.graph.tensors.iter().zip(used).find(|&(_, used)| !used) {
-            Some((tensor, _)) => Err(InvalidGraph::UnusedTensor {
-                tensor: tensor.name.clone(),
-            }),
+            Some((tensor, _)) => Err(InvalidGraph::UnusedTensor { tensor: tensor.name.clone() }),
             None => Ok(self.graph),
         }
     }
@@ -199,33 +177,18 @@ impl Operation for SdpaFwd {
             match storage {
                 Storage::Dense => {}
                 Storage::Padded { lengths: id, .. }
-                | Storage::Packed {
-                    sequences: Sequences::Lengths(id),
-                    ..
-                } => {
+                | Storage::Packed { sequences: Sequences::Lengths(id), .. } => {
                     some(lengths, Some(id));
                 }
+                Storage::Packed { sequences: Sequences::Prefix(id), .. } => some(prefix, Some(id)),
                 Storage::Packed {
-                    sequences: Sequences::Prefix(id),
-                    ..
-                } => some(prefix, Some(id)),
-                Storage::Packed {
-                    sequences:
-                        Sequences::Starts {
-                            starts: first,
-                            lengths: id,
-                        },
+                    sequences: Sequences::Starts { starts: first, lengths: id },
                     ..
                 } => {
                     some(starts, Some(first));
                     some(lengths, Some(id));
                 }
-                Storage::Paged {
-                    table_k,
-                    table_v,
-                    lengths: id,
-                    ..
-                } => {
+                Storage::Paged { table_k, table_v, lengths: id, .. } => {
                     some(Role::TableK, Some(table_k));
                     some(Role::TableV, Some(table_v));
                     some(lengths, Some(id));
@@ -237,10 +200,7 @@ impl Operation for SdpaFwd {
         some(Role::Sink, self.sink);
         some(Role::BlockMask, self.block_mask.map(|mask| mask.bits));
         some(Role::DropoutSeed, self.dropout.map(|dropout| dropout.seed));
-        some(
-            Role::DropoutOffset,
-            self.dropout.map(|dropout| dropout.offset),
-        );
+        some(Role::DropoutOffset, self.dropout.map(|dropout| dropout.offset));
         some(Role::Lse, self.lse.map(|(id, _)| id));
         some(Role::Max, self.max);
         some(Role::SumExp, self.sum_exp);

@@ -44,20 +44,12 @@ pub struct Band {
 impl Band {
     /// No key after the diagonal.
     pub fn causal(align: Align) -> Self {
-        Self {
-            align,
-            left: None,
-            right: Some(0),
-        }
+        Self { align, left: None, right: Some(0) }
     }
 
     /// The diagonal's key and the `window - 1` before it, as `sliding_window` in model configs.
     pub fn sliding_window(align: Align, window: std::num::NonZeroU32) -> Self {
-        Self {
-            align,
-            left: Some(window.get() - 1),
-            right: Some(0),
-        }
+        Self { align, left: Some(window.get() - 1), right: Some(0) }
     }
 
     /// Whether any key can be hidden. A band without bounds only lends its alignment to ALiBi.
@@ -326,10 +318,7 @@ pub fn alibi_slopes(num_heads: u32) -> Vec<f32> {
             .map(move |h| (-8.0 * f64::from(h) / f64::from(n)).exp2())
     };
     let below = 1_u32 << num_heads.max(1).ilog2();
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "rounded to the type of the slopes"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "rounded to the type of the slopes")]
     series(below, 1, num_heads)
         .chain(series(2 * below, 2, num_heads.saturating_sub(below)))
         .map(|slope| slope as f32)
@@ -350,12 +339,7 @@ mod tests {
         assert_eq!(twelve[..8], alibi_slopes(8));
         assert_eq!(
             twelve[8..],
-            [
-                0.5_f32.sqrt(),
-                0.5_f32.powf(1.5),
-                0.5_f32.powf(2.5),
-                0.5_f32.powf(3.5)
-            ]
+            [0.5_f32.sqrt(), 0.5_f32.powf(1.5), 0.5_f32.powf(2.5), 0.5_f32.powf(3.5)]
         );
         assert!(alibi_slopes(0).is_empty());
     }

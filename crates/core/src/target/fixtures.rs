@@ -8,8 +8,11 @@ use super::{
     ComputeCapability, CudaProps, DeviceProps, HostProps, Nvrtc, Target, Toolchain, Version,
 };
 
-/// Name and maker of every fixture.
-pub const ALL: [(&str, fn() -> Target); 9] = [
+/// Name and maker of a fixture.
+pub type Fixture = (&'static str, fn() -> Target);
+
+/// Every fixture.
+pub const ALL: [Fixture; 9] = [
     ("host", host),
     ("sm80", sm80),
     ("sm86", sm86),
@@ -23,9 +26,7 @@ pub const ALL: [(&str, fn() -> Target); 9] = [
 
 /// The fixture of that name.
 pub fn by_name(name: &str) -> Option<Target> {
-    ALL.iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, make)| make())
+    ALL.iter().find(|(known, _)| *known == name).map(|(_, make)| make())
 }
 
 /// A processor of 8 threads, whatever this computer has, so that answers do not vary by machine.

@@ -84,11 +84,7 @@ pub struct Version {
 impl Version {
     /// `major.minor.patch`.
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
-        Self {
-            major,
-            minor,
-            patch,
-        }
+        Self { major, minor, patch }
     }
 }
 
@@ -148,11 +144,7 @@ impl fmt::Display for DeviceProps {
                 write!(f, "host, {} thread{plural}", host.num_threads)
             }
             Self::Cuda(cuda) => {
-                write!(
-                    f,
-                    "{} (compute capability {})",
-                    cuda.name, cuda.compute_capability
-                )
+                write!(f, "{} (compute capability {})", cuda.name, cuda.compute_capability)
             }
         }
     }
