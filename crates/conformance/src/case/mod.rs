@@ -4,6 +4,7 @@
 //! engine answers. [`CaseFile`] is the TOML form; the peer's JSON lines become the same type.
 
 mod place;
+mod read;
 mod storage;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use frazil_core::{Band, DType, LseForm};
 use serde::{Deserialize, Serialize};
 
 pub use place::{Place, Places};
+pub use read::CaseFileError;
 pub use storage::{PageOrder, PoolOrder, SideCase, TableOrder};
 
 /// A file of cases.
