@@ -6,6 +6,7 @@
 mod place;
 mod read;
 mod storage;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -49,6 +50,9 @@ pub struct Case {
     pub num_q_heads: u64,
     /// Heads of K and V.
     pub num_kv_heads: u64,
+    /// Heads of V, where a graph is meant to contradict itself; absent: as `num_kv_heads`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub num_v_heads: Option<u64>,
     /// Columns of Q and K.
     pub head_dim_qk: u64,
     /// Columns of V and O; absent: as `head_dim_qk`.
@@ -247,6 +251,11 @@ impl Case {
     /// Columns of V and O.
     pub fn head_dim_v(&self) -> u64 {
         self.head_dim_v.unwrap_or(self.head_dim_qk)
+    }
+
+    /// Heads of V: those of K in every graph that means something.
+    pub fn num_v_heads(&self) -> u64 {
+        self.num_v_heads.unwrap_or(self.num_kv_heads)
     }
 
     /// Type of O.
