@@ -15,3 +15,8 @@ pub use frazil_router::{Answer, Built, Explanation, RegistrationError, Router};
 /// The engine for the host processor.
 #[cfg(feature = "cpu")]
 pub use frazil_engine_cpu as cpu;
+
+/// The README's example, run as a test.
+#[cfg(all(doctest, feature = "cpu"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
