@@ -1,0 +1,222 @@
+//! The arguments of every command.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// GPU attention for Rust: run it on files, check engines, ask who serves what.
+///
+/// Results go to standard output, everything else to standard error. Exit codes: 0 right, 1 wrong
+/// answer or fault, 2 bad arguments or files, 3 no engine serves it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "frazil",
+    version,
+    after_help = "Example:\n  frazil run data/minilm/layer0.safetensors"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(Run),
+    Check(Check),
+    Explain(Explain),
+    Engines(Engines),
+}
+
+/// Run attention on the tensors of safetensors files.
+///
+/// A file holds q, k and v (f16, bf16 or f32), either [tokens, heads, columns] with i32 tensors
+/// q_prefix and kv_prefix (running sums) or q_lengths and kv_lengths, or [batch, heads, rows,
+/// columns], where lengths may stand beside. Optional: expected_o, expected_lse, and softmax_scale
+/// in the metadata. The answer is held against a reference in f64 computed from the same tensors,
+/// and against the expected tensors where there are any.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  frazil run data/minilm/layer0.safetensors
+  frazil run --dtype bf16 --causal --json prompt.safetensors
+  frazil run --output answer.safetensors question.safetensors")]
+pub(crate) struct Run {
+    /// Files to run; all of them are read and checked before the first runs.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Ask this engine alone, by name (sdpa_fwd_cpu) or short name (cpu).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) engine: Option<String>,
+    /// Convert q, k and v to this type first; expected tensors judge only where that loses nothing.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) dtype: Option<FloatType>,
+    /// Write o and lse to this safetensors file; takes one input file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) scores: Scores,
+    /// Times the work is repeated; the best time counts.
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub(crate) repeat: NonZeroU32,
+    /// Compare with nothing: for inputs on which the f64 reference would take too long.
+    #[arg(long)]
+    pub(crate) no_compare: bool,
+    /// One JSON object a file.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What is done to the scores.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Scores {
+    /// Hide the keys after the diagonal.
+    #[arg(long)]
+    pub(crate) causal: bool,
+    /// Show W keys up to the diagonal, as sliding_window in model configs; or LEFT,RIGHT: that many
+    /// before and after the diagonal, -1 for all, as window_size of flash-attn.
+    #[arg(long, value_name = "W|LEFT,RIGHT", value_parser = parse_window, allow_hyphen_values = true)]
+    pub(crate) window: Option<Window>,
+    /// Which corner the diagonal of --causal and --window is drawn from, per sequence [default:
+    /// bottom-right]
+    #[arg(long, value_name = "CORNER")]
+    pub(crate) align: Option<Corner>,
+    /// Replace a score s by CAP * tanh(s / CAP).
+    #[arg(long, value_name = "CAP", allow_negative_numbers = true)]
+    pub(crate) soft_cap: Option<f32>,
+    /// Factor of q . k [default: softmax_scale of the file, else 1/sqrt(columns of q)]
+    #[arg(long, value_name = "SCALE", allow_negative_numbers = true)]
+    pub(crate) scale: Option<f32>,
+}
+
+/// Keys around the diagonal; `None` is all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) left: Option<u32>,
+    pub(crate) right: Option<u32>,
+}
+
+/// `W`, or `LEFT,RIGHT` with -1 for an open side.
+fn parse_window(text: &str) -> Result<Window, String> {
+    let side = |text: &str| match text.trim() {
+        "-1" => Ok(None),
+        number => number.parse().map(Some).map_err(|error| format!("`{number}`: {error}")),
+    };
+    let Some((left, right)) = text.split_once(',') else {
+        let window: NonZeroU32 = text.parse().map_err(|error| format!("{error}"))?;
+        return Ok(Window { left: Some(window.get() - 1), right: Some(0) });
+    };
+    Ok(Window { left: side(left)?, right: side(right)? })
+}
+
+/// Corner of the score matrix.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Corner {
+    /// The first query meets the first key.
+    TopLeft,
+    /// The last query meets the last key.
+    BottomRight,
+}
+
+/// Types of q, k and v.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FloatType {
+    F16,
+    Bf16,
+    F32,
+}
+
+/// Check engines against the reference on cases.
+///
+/// Takes case files (TOML) and the JSON lines of cudnn-frontend's test configurations. Every case
+/// runs on every engine that serves it. Where a file states what engines answer, another answer is
+/// an error. With --json, one object a line: id, engine, status (right, wrong, declined, invalid,
+/// error, skipped), max_err, tol, reason; then one object with totals.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  frazil check --filter paged --max-gflop 0.5 tests/cases/sdpa_fwd.toml"
+)]
+pub(crate) struct Check {
+    /// Files of cases.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Ask this engine alone, by name (sdpa_fwd_cpu) or short name (cpu).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) engine: Option<String>,
+    /// Where to run.
+    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    pub(crate) device: DeviceName,
+    /// Run only cases whose id contains this text.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+    /// Cases at a time.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) jobs: std::num::NonZeroUsize,
+    /// Skip cases of more work than this.
+    #[arg(long, value_name = "X")]
+    pub(crate) max_gflop: Option<f64>,
+    /// One JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Devices that this program can open.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum DeviceName {
+    /// This computer's processor.
+    Host,
+}
+
+/// Say what every engine answers to a case, and why.
+#[derive(Debug, Args)]
+#[command(after_help = r#"Examples:
+  frazil explain --case causal_gqa --target sm90 tests/cases/sdpa_fwd.toml
+  frazil explain '{"name": "mine", "dtype": "bf16", "batch": 1, "num_q_heads": 8,
+                   "num_kv_heads": 1, "head_dim_qk": 128, "seqlen_q": 1, "seqlen_kv": 4096}'"#)]
+pub(crate) struct Explain {
+    /// A file of cases, or one case as JSON.
+    #[arg(value_name = "FILE|JSON")]
+    pub(crate) source: String,
+    /// The case of the file; absent: all of them.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) case: Option<String>,
+    /// Device to plan for, present or not: this (the processor of this computer), or a stand-in for
+    /// host, sm80, sm86, sm89, sm90, sm100, sm103, sm120, sm121.
+    #[arg(long, value_name = "TARGET", default_value = "this")]
+    pub(crate) target: String,
+    /// One JSON object a case.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// List the engines of this program.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  frazil engines --json")]
+pub(crate) struct Engines {
+    /// One JSON object an engine.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_well_formed() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_window_is_one_number_or_two() {
+        let window = |left, right| Ok(Window { left, right });
+        assert_eq!(parse_window("1"), window(Some(0), Some(0)));
+        assert_eq!(parse_window("128"), window(Some(127), Some(0)));
+        assert_eq!(parse_window("5,-1"), window(Some(5), None));
+        assert_eq!(parse_window("-1,0"), window(None, Some(0)));
+        for bad in ["0", "-1", "", "1,", "1,2,3", "-2,0", "4294967296"] {
+            assert!(parse_window(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `frazil run`: tensors in, an answer and its error out.
+
+mod execute;
+mod judge;
+mod problem;
+mod report;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use frazil::DType;
+use safetensors::{Dtype, tensor::TensorView};
+
+use crate::args::{self, FloatType};
+use crate::failure::{Failure, Outcome};
+use crate::input::{Input, Tensor};
+use crate::output::Output;
+use crate::select;
+use execute::Answer;
+use problem::{Modifiers, Problem};
+use report::Report;
+
+pub(crate) fn run(args: &args::Run, out: &mut Output) -> Result<Outcome, Failure> {
+    let modifiers = Modifiers::of(&args.scores)?;
+    let router = select::router(args.engine.as_deref())?;
+    let dtype = args.dtype.map(|dtype| match dtype {
+        FloatType::F16 => DType::F16,
+        FloatType::Bf16 => DType::Bf16,
+        FloatType::F32 => DType::F32,
+    });
+    if let Some(output) = &args.output {
+        check_output(output, &args.files)?;
+    }
+    // Everything is read and checked before anything runs or is written; a second reading is
+    // cheaper than holding all files at once.
+    for path in &args.files {
+        Problem::declare(&Input::read(path, dtype)?, &modifiers)?;
+    }
+    let device = frazil::cpu::host();
+    let mut outcome = Outcome::Right;
+    for path in &args.files {
+        let mut input = Input::read(path, dtype)?;
+        let problem = Problem::declare(&input, &modifiers)?;
+        let answer =
+            match execute::answer(&router, &device, &mut input, &problem, args.repeat.get()) {
+                Err(Failure::Declined(why)) => {
+                    declined(path, &why, out)?;
+                    outcome.or_worse(Outcome::Declined);
+                    continue;
+                }
+                answer => answer?,
+            };
+        let comparisons =
+            if args.no_compare { Vec::new() } else { judge::judge(&input, &problem, &answer) };
+        let report = Report::new(&input, &problem, &answer, &comparisons);
+        report.write(out, args.repeat.get())?;
+        outcome.or_worse(report.outcome());
+        if let Some(output) = &args.output {
+            write_answer(output, &answer).map_err(|what| {
+                Failure::Fault(format!("{}: cannot be written: {what}", output.display()))
+            })?;
+        }
+    }
+    Ok(outcome)
+}
+
+fn declined(path: &Path, why: &str, out: &mut Output) -> Result<(), Failure> {
+    if out.json {
+        return out
+            .object(&serde_json::json!({ "file": path, "status": "declined", "reason": why }));
+    }
+    eprintln(&format!("{}: {why}", path.display()));
+    Ok(())
+}
+
+/// To standard error; nobody can be told that it is closed.
+fn eprintln(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "frazil: {text}");
+}
+
+/// One output for one input, which it must not replace.
+fn check_output(output: &Path, files: &[std::path::PathBuf]) -> Result<(), Failure> {
+    let [file] = files else {
+        let what = format!("--output takes the answer to one file, {} are given", files.len());
+        return Err(Failure::Input(what));
+    };
+    let same = fs::canonicalize(output)
+        .is_ok_and(|output| fs::canonicalize(file).is_ok_and(|file| file == output));
+    if same {
+        return Err(Failure::in_file(output, "is the input; --output would replace it"));
+    }
+    Ok(())
+}
+
+fn write_answer(path: &Path, answer: &Answer) -> Result<(), String> {
+    let view = |tensor| view(tensor).map_err(|error| error.to_string());
+    let tensors = [("o", view(&answer.o)?), ("lse", view(&answer.lse)?)];
+    let metadata = HashMap::from([("plan".to_owned(), answer.plan.to_string())]);
+    let bytes =
+        safetensors::serialize(tensors, Some(metadata)).map_err(|error| error.to_string())?;
+    fs::write(path, bytes).map_err(|error| error.to_string())
+}
+
+fn view(tensor: &Tensor) -> Result<TensorView<'_>, safetensors::SafeTensorError> {
+    let dtype = match tensor.dtype {
+        DType::F16 => Dtype::F16,
+        DType::Bf16 => Dtype::BF16,
+        _ => Dtype::F32,
+    };
+    TensorView::new(dtype, tensor.shape.clone(), tensor.bytes.as_bytes())
+}
