@@ -1,0 +1,325 @@
+//! Host memory by address: the one module that dereferences what a [`Call`] names.
+//!
+//! The types here are made from a [`Call`], which core alone makes and only after it has checked
+//! every span against its buffer. They check each index against the extents, so that their reads
+//! and writes are safe for the caller.
+
+use std::ops::Range;
+use std::ptr::with_exposed_provenance_mut;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use frazil_core::{Call, DType, Region, Role};
+use half::{bf16, f16};
+
+use crate::vector::Isa;
+
+/// A row of a tensor: index of batch or page, of head, of row.
+pub(crate) type RowIndex = [u64; 3];
+
+/// Which axis of a tensor is which of (batch or page, head, row, column); `None`: it has none.
+pub(crate) type Axes = [Option<usize>; 4];
+
+/// Four axes in host memory, addressed in elements. Every index within the extents lies in the
+/// buffer that was bound.
+#[derive(Clone, Copy, Debug)]
+struct Grid {
+    addr: u64,
+    extents: [u64; 4],
+    strides: [u64; 4],
+}
+
+impl Grid {
+    fn of(call: &Call<'_>, role: Role, axes: Axes) -> Option<Self> {
+        let view = call.view(role)?;
+        let extents = axes.map(|axis| axis.map_or(1, |axis| view.geometry.extent(axis)));
+        let strides = axes.map(|axis| axis.map_or(0, |axis| view.geometry.stride(axis)));
+        Some(Self { addr: view.addr, extents, strides })
+    }
+
+    /// Elements from the first of the tensor to that of a row, whose `columns` are in bounds.
+    fn offset(&self, index: RowIndex, columns: &Range<u64>) -> u64 {
+        let [outer, head, row] = index;
+        let inside = outer < self.extents[0] && head < self.extents[1] && row < self.extents[2];
+        assert!(inside && columns.end <= self.extents[3], "{index:?} {columns:?} of {self:?}");
+        outer * self.strides[0]
+            + head * self.strides[1]
+            + row * self.strides[2]
+            + columns.start * self.strides[3]
+    }
+
+    /// Address of an element as a pointer.
+    fn pointer<T>(&self, offset: u64) -> *mut T {
+        with_exposed_provenance_mut(as_usize(self.addr + offset * size_of::<T>() as u64))
+    }
+}
+
+/// Addresses and extents in memory fit the host's words.
+#[expect(clippy::cast_possible_truncation, reason = "an address of this process")]
+pub(crate) fn as_usize(value: u64) -> usize {
+    value as usize
+}
+
+/// Type of the elements that tiles are made of.
+#[derive(Clone, Copy, Debug)]
+enum Float {
+    F16,
+    Bf16,
+    F32,
+}
+
+impl Float {
+    fn of(dtype: DType) -> Option<Self> {
+        match dtype {
+            DType::F16 => Some(Self::F16),
+            DType::Bf16 => Some(Self::Bf16),
+            DType::F32 => Some(Self::F32),
+            _ => None,
+        }
+    }
+}
+
+/// A tensor of floats that is only read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Input {
+    grid: Grid,
+    float: Float,
+}
+
+impl Input {
+    /// The tensor of a role, where the graph has it.
+    pub(crate) fn of(
+        call: &Call<'_>,
+        role: Role,
+        dtype: Option<DType>,
+        axes: Axes,
+    ) -> Option<Self> {
+        Some(Self { grid: Grid::of(call, role, axes)?, float: Float::of(dtype?)? })
+    }
+
+    /// Extents of (batch or page, head, row, column).
+    pub(crate) fn extents(&self) -> [u64; 4] {
+        self.grid.extents
+    }
+
+    /// Copies columns of a row from `first_column` on, as f32.
+    pub(crate) fn read(&self, isa: Isa, index: RowIndex, first_column: u64, to: &mut [f32]) {
+        let columns = first_column..first_column + to.len() as u64;
+        let offset = self.grid.offset(index, &columns);
+        let stride = as_usize(self.grid.strides[3]);
+        match self.float {
+            Float::F32 => {
+                gather(self.grid.pointer(offset), stride, to, <[f32]>::copy_from_slice, |x| x)
+            }
+            Float::F16 => gather(
+                self.grid.pointer(offset),
+                stride,
+                to,
+                |to, from| isa.widen_f16(from, to),
+                f16::to_f32,
+            ),
+            Float::Bf16 => gather(
+                self.grid.pointer(offset),
+                stride,
+                to,
+                |to, from| isa.widen_bf16(from, to),
+                bf16::to_f32,
+            ),
+        }
+    }
+
+    /// The one column of a row, repeated as in [`Input::broadcast`].
+    pub(crate) fn read_value(&self, isa: Isa, index: RowIndex) -> f32 {
+        let mut value = [0.0];
+        self.read(isa, self.broadcast(index), 0, &mut value);
+        value[0]
+    }
+
+    /// The index with 0 where the extent is 1.
+    pub(crate) fn broadcast(&self, index: RowIndex) -> RowIndex {
+        std::array::from_fn(|axis| if self.grid.extents[axis] == 1 { 0 } else { index[axis] })
+    }
+}
+
+/// Reads `to.len()` elements, `stride` apart. Called only by [`Input::read`], which has checked that
+/// they lie in the tensor.
+fn gather<T: Copy>(
+    from: *mut T,
+    stride: usize,
+    to: &mut [f32],
+    copy: impl Fn(&mut [f32], &[T]),
+    widen: impl Fn(T) -> f32,
+) {
+    if stride == 1 {
+        // SAFETY: `Input::read` checked the columns, core checked span and alignment of the tensor
+        // (`Call`), and no output shares an element with an input.
+        copy(to, unsafe { std::slice::from_raw_parts(from, to.len()) });
+        return;
+    }
+    for (at, to) in to.iter_mut().enumerate() {
+        // SAFETY: as above; the element lies `at` strides after the first.
+        *to = widen(unsafe { from.wrapping_add(at * stride).read() });
+    }
+}
+
+/// A tensor of floats that is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    grid: Grid,
+    float: Float,
+}
+
+impl Output {
+    /// The tensor of a role, where the graph has it.
+    pub(crate) fn of(
+        call: &Call<'_>,
+        role: Role,
+        dtype: Option<DType>,
+        axes: Axes,
+    ) -> Option<Self> {
+        Some(Self { grid: Grid::of(call, role, axes)?, float: Float::of(dtype?)? })
+    }
+
+    /// Extents of (batch, head, row, column).
+    pub(crate) fn extents(&self) -> [u64; 4] {
+        self.grid.extents
+    }
+
+    /// Writes +0 in every column of a row.
+    pub(crate) fn write_zeros(&self, index: RowIndex) {
+        const ZEROS: [f32; 64] = [0.0; 64];
+        let columns = self.grid.extents[3];
+        for first in (0..columns).step_by(ZEROS.len()) {
+            let len = ZEROS.len().min(as_usize(columns - first));
+            self.write_from(index, first, &ZEROS[..len]);
+        }
+    }
+
+    /// Writes a row from its first column on, rounded to nearest.
+    pub(crate) fn write(&self, index: RowIndex, from: &[f32]) {
+        self.write_from(index, 0, from);
+    }
+
+    /// Writes columns of a row from `first_column` on.
+    ///
+    /// Elements are stored with relaxed atomic stores: hostile starts may give two sequences the
+    /// same rows, and what then lands there is undefined, but writing it is not.
+    fn write_from(&self, index: RowIndex, first_column: u64, from: &[f32]) {
+        let columns = first_column..first_column + from.len() as u64;
+        let offset = self.grid.offset(index, &columns);
+        let stride = self.grid.strides[3];
+        let place = |at: usize| offset + at as u64 * stride;
+        match self.float {
+            Float::F32 => {
+                for (at, value) in from.iter().enumerate() {
+                    store_u32(self.grid.pointer(place(at)), value.to_bits());
+                }
+            }
+            Float::F16 => {
+                for (at, &value) in from.iter().enumerate() {
+                    store_u16(self.grid.pointer(place(at)), f16::from_f32(value).to_bits());
+                }
+            }
+            Float::Bf16 => {
+                for (at, &value) in from.iter().enumerate() {
+                    store_u16(self.grid.pointer(place(at)), bf16::from_f32(value).to_bits());
+                }
+            }
+        }
+    }
+}
+
+/// Called only by [`Output::write_from`], which has checked that the element lies in the tensor.
+fn store_u32(to: *mut u32, bits: u32) {
+    // SAFETY: core checked span, alignment and that the tensor may be written (`Call`); all
+    // accesses to outputs during the call are atomic stores of this width.
+    unsafe { AtomicU32::from_ptr(to) }.store(bits, Ordering::Relaxed);
+}
+
+/// Called only by [`Output::write_from`], which has checked that the element lies in the tensor.
+fn store_u16(to: *mut u16, bits: u16) {
+    // SAFETY: as in `store_u32`.
+    unsafe { AtomicU16::from_ptr(to) }.store(bits, Ordering::Relaxed);
+}
+
+/// A tensor of int32 that is only read: lengths, prefix, starts, or a page table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ints {
+    grid: Grid,
+}
+
+impl Ints {
+    /// The vector of a role, where the graph has it.
+    pub(crate) fn vector(call: &Call<'_>, role: Role) -> Option<Self> {
+        Grid::of(call, role, [None, None, Some(0), None]).map(|grid| Self { grid })
+    }
+
+    /// The table `[batch, pages]` of a role, where the graph has it.
+    pub(crate) fn table(call: &Call<'_>, role: Role) -> Option<Self> {
+        Grid::of(call, role, [Some(0), None, Some(1), None]).map(|grid| Self { grid })
+    }
+
+    /// Entries of a vector, or of a line of a table.
+    pub(crate) fn len(&self) -> u64 {
+        self.grid.extents[2]
+    }
+
+    /// An entry of a vector (line 0), or of a line of a table.
+    pub(crate) fn get(&self, line: u64, at: u64) -> i64 {
+        let offset = self.grid.offset([line, 0, at], &(0..1));
+        // SAFETY: the index is within the extents, core checked span and alignment of the tensor
+        // (`Call`), and no output shares an element with an input.
+        unsafe { self.grid.pointer::<i32>(offset).read() }.into()
+    }
+}
+
+/// Plain data without padding or invalid bit patterns, as workspaces hold it.
+///
+/// # Safety
+///
+/// Every bit pattern is a value, there is no padding, and the alignment is at most that of a
+/// workspace.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: every bit pattern is a number.
+unsafe impl Plain for f32 {}
+
+/// Elements of a region of the workspace, which begins at `addr`.
+///
+/// # Safety
+///
+/// Region and address are those of one call. For `'a`, nothing else refers to these elements.
+pub(crate) unsafe fn workspace_slice<'a, T: Plain>(
+    addr: u64,
+    region: Region,
+    elements: Range<usize>,
+) -> &'a mut [T] {
+    let size = size_of::<T>() as u64;
+    let (start, end) = (elements.start as u64 * size, elements.end as u64 * size);
+    assert!(start <= end && end <= region.bytes(), "{elements:?} of {region:?}");
+    let first = with_exposed_provenance_mut(as_usize(addr + start));
+    // SAFETY: core checked that the workspace holds every region of the plan, is aligned and may be
+    // written; the caller vouches for the rest.
+    unsafe { std::slice::from_raw_parts_mut(first, elements.len()) }
+}
+
+/// The first number of a region of the workspace.
+///
+/// # Safety
+///
+/// The region belongs to the plan of the call, and nothing else refers to its memory.
+pub(crate) unsafe fn workspace_u32<'a>(call: &'a Call<'_>, region: Region) -> &'a AtomicU32 {
+    assert!(region.bytes() >= 4);
+    // SAFETY: as in `workspace_slice`; all accesses are atomic.
+    unsafe { AtomicU32::from_ptr(with_exposed_provenance_mut(as_usize(call.region(region)))) }
+}
+
+/// The first number of a region of the workspace.
+///
+/// # Safety
+///
+/// The region belongs to the plan of the call, and nothing else refers to its memory.
+pub(crate) unsafe fn workspace_u64<'a>(call: &'a Call<'_>, region: Region) -> &'a AtomicU64 {
+    assert!(region.bytes() >= 8);
+    // SAFETY: as in `workspace_slice`; all accesses are atomic.
+    unsafe { AtomicU64::from_ptr(with_exposed_provenance_mut(as_usize(call.region(region)))) }
+}
