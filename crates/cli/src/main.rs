@@ -3,7 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod cases;
+mod check;
 mod engines;
+mod explain;
 mod failure;
 mod input;
 mod output;
@@ -41,16 +44,17 @@ fn main() -> ExitCode {
 }
 
 fn command(command: &Command) -> Result<Outcome, Failure> {
-    let json = match command {
+    let mut out = Output::stdout(match command {
         Command::Run(args) => args.json,
+        Command::Check(args) => args.json,
+        Command::Explain(args) => args.json,
         Command::Engines(args) => args.json,
-        _ => false,
-    };
-    let mut out = Output::stdout(json);
+    });
     let outcome = match command {
         Command::Run(args) => run::run(args, &mut out),
+        Command::Check(args) => check::check(args, &mut out),
+        Command::Explain(args) => explain::explain(args, &mut out),
         Command::Engines(args) => engines::engines(args, &mut out),
-        _ => Ok(Outcome::Right),
     }?;
     out.flush()?;
     Ok(outcome)

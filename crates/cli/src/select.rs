@@ -1,6 +1,7 @@
 //! Which engines are asked, and about what.
 
-use frazil::{EngineId, Router};
+use frazil::{EngineId, RegisteredEngine, Router};
+use frazil_conformance::run::short_name;
 
 use crate::failure::Failure;
 
@@ -9,18 +10,18 @@ use crate::failure::Failure;
 pub(crate) fn router(engine: Option<&str>) -> Result<Router, Failure> {
     let router = Router::from_registrations().map_err(|error| Failure::Fault(error.to_string()))?;
     let Some(name) = engine else { return Ok(router) };
-    let suffix = format!("_{name}");
-    let known = || router.engines().map(|engine| engine.id());
-    let chosen: Vec<EngineId> = known()
-        .filter(|id| id.as_str() == name || id.as_str().ends_with(&suffix))
-        .cloned()
-        .collect();
+    let chosen = engines(&router, engine);
     if chosen.is_empty() {
-        let known: Vec<_> = known().map(EngineId::as_str).collect();
-        return Err(Failure::Input(format!(
-            "no engine is called `{name}`; there are: {}",
-            known.join(", ")
-        )));
+        let known: Vec<_> = router.engines().map(|engine| engine.id().as_str()).collect();
+        let known = known.join(", ");
+        return Err(Failure::Input(format!("no engine is called `{name}`; there are: {known}")));
     }
     Ok(router.only(chosen))
+}
+
+/// The engines of that name, or all of them.
+pub(crate) fn engines(router: &Router, name: Option<&str>) -> Vec<EngineId> {
+    let is_meant =
+        |id: &&EngineId| name.is_none_or(|name| id.as_str() == name || short_name(id) == name);
+    router.engines().map(RegisteredEngine::id).filter(is_meant).cloned().collect()
 }

@@ -9,7 +9,7 @@ use safetensors::Dtype;
 use serde::Deserialize;
 
 /// Bytes of the length of the header.
-const LENGTH_BYTES: u64 = 8;
+const LENGTH_BYTES: usize = 8;
 
 /// Longest header that readers take, in bytes.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
@@ -26,7 +26,7 @@ struct Claim {
 pub(super) fn check(file: &[u8]) -> Result<(), String> {
     let claims = claims(file)?;
     let header_bytes = header_bytes(file)?;
-    let data_bytes = file.len() as u64 - LENGTH_BYTES - header_bytes;
+    let data_bytes = (file.len() - LENGTH_BYTES) as u64 - header_bytes;
     for (name, claim) in &claims {
         check_claim(claim, data_bytes).map_err(|what| format!("tensor `{name}`: {what}"))?;
     }
@@ -55,7 +55,7 @@ fn header_bytes(file: &[u8]) -> Result<u64, String> {
         return Err(format!("has {} bytes; a safetensors file has at least 8", file.len()));
     };
     let header = u64::from_le_bytes(*length);
-    let rest = file.len() as u64 - LENGTH_BYTES;
+    let rest = (file.len() - LENGTH_BYTES) as u64;
     if header > MAX_HEADER_BYTES {
         return Err(format!("claims a header of {header} bytes, the limit is {MAX_HEADER_BYTES}"));
     }
@@ -67,7 +67,7 @@ fn header_bytes(file: &[u8]) -> Result<u64, String> {
 
 fn claims(file: &[u8]) -> Result<BTreeMap<String, Claim>, String> {
     let header = usize::try_from(header_bytes(file)?).map_err(|error| error.to_string())?;
-    let text = &file[LENGTH_BYTES as usize..][..header];
+    let text = &file[LENGTH_BYTES..][..header];
     let entries: BTreeMap<String, serde_json::Value> = serde_json::from_slice(text)
         .map_err(|error| format!("header is no JSON object: {error}"))?;
     let claim = |(name, value)| {

@@ -1,0 +1,65 @@
+//! Cases from files and from arguments.
+
+use std::fs;
+use std::path::Path;
+
+use frazil::{EngineId, Router};
+use frazil_conformance::case::{Case, CaseFile};
+use frazil_conformance::peer;
+use frazil_conformance::run::Entry;
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+
+/// Reads a file of cases: ours as TOML or as JSON lines, or the peer's JSON lines.
+pub(crate) fn read_file(path: &Path, router: &Router) -> Result<Vec<Entry>, Failure> {
+    let bytes = fs::read(path).map_err(|error| Failure::in_file(path, error))?;
+    let text = String::from_utf8(bytes).map_err(|error| Failure::in_file(path, error))?;
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let json = match extension {
+        Some("json" | "jsonl") => true,
+        Some("toml") => false,
+        // TOML never begins with a brace.
+        _ => text.trim_start().starts_with('{'),
+    };
+    let entries = if json { read_json_lines(&text, router) } else { read_toml(&text) };
+    let entries = entries.map_err(|what| Failure::in_file(path, what))?;
+    if entries.is_empty() {
+        return Err(Failure::in_file(path, "holds no case"));
+    }
+    Ok(entries)
+}
+
+fn read_toml(text: &str) -> Result<Vec<Entry>, String> {
+    let file = CaseFile::parse(text).map_err(|error| error.to_string())?;
+    Ok(file.cases.into_iter().map(Entry::from).collect())
+}
+
+/// Cases of ours have a `name`; the peer's have an `id`, and rules may stand before them.
+fn read_json_lines(text: &str, router: &Router) -> Result<Vec<Entry>, String> {
+    let lines = || text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let first = lines().next().map(|(_, line)| serde_json::from_str::<Map<String, Value>>(line));
+    if !matches!(first, Some(Ok(object)) if object.contains_key("name")) {
+        let file = peer::read(text).map_err(|error| error.to_string())?;
+        let engines: Vec<&EngineId> = router.engines().map(frazil::RegisteredEngine::id).collect();
+        return Ok(file.entries(engines));
+    }
+    let case = |(at, line)| {
+        let case: Case =
+            serde_json::from_str(line).map_err(|error| format!("line {}: {error}", at + 1))?;
+        Ok(Entry::from(case))
+    };
+    lines().map(case).collect()
+}
+
+/// Cases of a file, or the one that the text itself is.
+pub(crate) fn read(source: &str, router: &Router) -> Result<Vec<Entry>, Failure> {
+    if source.trim_start().starts_with('{') {
+        // One object, on as many lines as the shell let through.
+        let object: Value = serde_json::from_str(source)
+            .map_err(|error| Failure::Input(format!("the case given is no JSON: {error}")))?;
+        return read_json_lines(&object.to_string(), router)
+            .map_err(|what| Failure::Input(format!("the case given: {what}")));
+    }
+    read_file(Path::new(source), router)
+}

@@ -1,0 +1,69 @@
+//! `frazil check`: cases through engines, against the reference.
+
+mod progress;
+mod report;
+mod workers;
+
+use frazil::EngineId;
+use frazil_conformance::run::{Entry, Status, Verdict};
+
+use crate::args::{self, DeviceName};
+use crate::cases;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use crate::select;
+use progress::Progress;
+use report::Report;
+
+pub(crate) fn check(args: &args::Check, out: &mut Output) -> Result<Outcome, Failure> {
+    let limit = match args.max_gflop {
+        Some(limit) if limit.is_nan() || limit < 0.0 => {
+            return Err(Failure::Input(format!("--max-gflop {limit}: a number from 0 is needed")));
+        }
+        limit => limit.unwrap_or(f64::INFINITY),
+    };
+    let router = select::router(args.engine.as_deref())?;
+    let engines = select::engines(&router, args.engine.as_deref());
+    let mut entries = Vec::new();
+    for path in &args.files {
+        entries.extend(cases::read_file(path, &router)?);
+    }
+    if let Some(filter) = &args.filter {
+        let all = entries.len();
+        entries.retain(|entry| entry.id.contains(filter.as_str()));
+        if entries.is_empty() {
+            let what = format!("--filter: no id of {all} cases contains `{filter}`");
+            return Err(Failure::Input(what));
+        }
+    }
+    let device = match args.device {
+        DeviceName::Host => frazil::cpu::host(),
+    };
+    let jobs = workers::Jobs { entries: &entries, router: &router, device: &device, limit };
+    let mut report = Report::default();
+    let mut progress = Progress::new(entries.len());
+    workers::run(&jobs, args.jobs.get(), |entry, verdicts| {
+        progress.clear();
+        for verdict in verdicts.iter().filter(|verdict| engines.contains(&verdict.engine)) {
+            report.add(verdict, out)?;
+        }
+        progress.done(&entry.id);
+        Ok(())
+    })?;
+    progress.clear();
+    report.finish(out)
+}
+
+/// The verdict on an entry that is not run: one for each engine.
+fn skipped(entry: &Entry, engines: &[EngineId], reason: &str) -> Vec<Verdict> {
+    let verdict = |engine: &EngineId| Verdict {
+        id: entry.id.clone(),
+        engine: engine.clone(),
+        status: Status::Skipped,
+        max_err: None,
+        tol: None,
+        reason: Some(reason.to_owned()),
+        repro: None,
+    };
+    engines.iter().map(verdict).collect()
+}

@@ -1,0 +1,111 @@
+//! Verdicts as lines, and their sum.
+
+use std::io::Write;
+
+use frazil::EngineId;
+use frazil_conformance::run::{Status, Totals, Verdict};
+use serde::Serialize;
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, Tone};
+
+/// What has been seen so far.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    engines: Vec<Line>,
+    totals: Totals,
+}
+
+/// One engine of the summary.
+#[derive(Debug)]
+struct Line {
+    engine: EngineId,
+    totals: Totals,
+    /// Greatest share of a tolerance that a right answer used, and where.
+    worst: Option<(f64, String)>,
+}
+
+#[derive(Serialize)]
+struct Last {
+    totals: Totals,
+}
+
+impl Report {
+    pub(super) fn add(&mut self, verdict: &Verdict, out: &mut Output) -> Result<(), Failure> {
+        self.totals.add(verdict.status);
+        let known = self.engines.iter().position(|line| line.engine == verdict.engine);
+        let at = known.unwrap_or_else(|| {
+            let (engine, totals) = (verdict.engine.clone(), Totals::default());
+            self.engines.push(Line { engine, totals, worst: None });
+            self.engines.len() - 1
+        });
+        let line = &mut self.engines[at];
+        line.totals.add(verdict.status);
+        let ratio = verdict.ratio().filter(|_| verdict.status == Status::Right);
+        if let Some(ratio) = ratio
+            && line.worst.as_ref().is_none_or(|(worst, _)| ratio > *worst)
+        {
+            line.worst = Some((ratio, verdict.id.clone()));
+        }
+        if out.json { out.object(verdict) } else { write_verdict(verdict, out) }
+    }
+
+    pub(super) fn finish(&self, out: &mut Output) -> Result<Outcome, Failure> {
+        let Totals { wrong, invalid, error, right, .. } = self.totals;
+        if out.json {
+            out.object(&Last { totals: self.totals })?;
+        } else {
+            self.write_table(out)?;
+        }
+        Ok(match (wrong + invalid + error, right, self.totals.declined) {
+            (1.., ..) => Outcome::Wrong,
+            // Declines among answers are answers; nothing but declines is none.
+            (0, 0, 1..) => Outcome::Declined,
+            _ => Outcome::Right,
+        })
+    }
+
+    fn write_table(&self, out: &mut Output) -> Result<(), Failure> {
+        let width = self.engines.iter().map(|line| line.engine.as_str().len()).max().unwrap_or(0);
+        let width = width.max("engine".len());
+        let heads = ["right", "wrong", "declined", "invalid", "error", "skipped"];
+        write!(out, "{:<width$}", "engine")?;
+        heads.iter().try_for_each(|head| write!(out, "  {head:>8}"))?;
+        writeln!(out, "  most of a tolerance used")?;
+        for Line { engine, totals, worst } in &self.engines {
+            let Totals { right, wrong, declined, invalid, error, skipped } = *totals;
+            write!(out, "{engine:<width$}")?;
+            let counts = [right, wrong, declined, invalid, error, skipped];
+            counts.iter().try_for_each(|count| write!(out, "  {count:>8}"))?;
+            match worst {
+                Some((ratio, id)) => writeln!(out, "  {ratio:.2} in {id}")?,
+                None => writeln!(out, "  -")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A line for what is not right, but for what the caller left out.
+fn write_verdict(verdict: &Verdict, out: &mut Output) -> Result<(), Failure> {
+    let Verdict { id, engine, status, max_err, tol, reason, repro } = verdict;
+    let status = match status {
+        Status::Right | Status::Skipped => return Ok(()),
+        Status::Declined => out.paint(Tone::Faint, "declined"),
+        Status::Wrong => out.paint(Tone::Bad, "WRONG"),
+        Status::Invalid => out.paint(Tone::Bad, "INVALID"),
+        Status::Error => out.paint(Tone::Bad, "ERROR"),
+    };
+    write!(out, "{id}  {engine}  {status}")?;
+    if let Some(reason) = reason {
+        write!(out, "  {reason}")?;
+    }
+    if let (Some(err), Some(tol)) = (max_err, tol) {
+        write!(out, "  (error {err:.3e} of {tol:.3e} allowed)")?;
+    }
+    writeln!(out)?;
+    if let Some(repro) = repro {
+        writeln!(out, "    {repro}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Test tiers and lints of this workspace: `cargo xtask`.
+
+#![forbid(unsafe_code)]
+
+mod lint;
+mod sizes;
+mod test;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+const HELP: &str = "\
+Test tiers and lints of this workspace.
+
+cargo xtask test [--long] [--require TIER,...]
+    Run every tier that can run here and say of each how it went.
+    --long      also the tests marked as ignored: the peer's whole file, 20,000 generated cases
+    --require   fail where one of these tiers does not exist here, or is skipped
+cargo xtask lint
+    rustfmt, clippy and rustdoc with warnings denied, and sizes.
+cargo xtask sizes
+    Fail where a Rust file is too long.
+";
+
+/// What a task that failed has to say; empty when it has said it.
+type Failure = String;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match args.as_slice() {
+        ["test", options @ ..] => test::Options::parse(options).and_then(|o| test::test(&o)),
+        ["lint"] => lint::lint(),
+        ["sizes"] => sizes::sizes(),
+        ["help" | "--help" | "-h"] => say(HELP.trim_end()),
+        _ => {
+            let _ = write!(io::stderr(), "{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = writeln!(io::stderr(), "xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A line on standard output.
+fn say(line: &str) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{line}").map_err(|error| error.to_string())
+}
+
+/// Root of the workspace.
+fn root() -> PathBuf {
+    // Set by `cargo run`, so that a moved checkout works without a new build.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let root = here.as_deref().and_then(std::path::Path::parent);
+    root.map_or_else(|| PathBuf::from("."), PathBuf::from)
+}
+
+/// The cargo that runs this.
+fn cargo() -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(root());
+    command
+}
