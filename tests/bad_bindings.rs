@@ -48,6 +48,13 @@ struct Memory {
     workspace: HostBuffer,
 }
 
+/// What one execute is given.
+struct Arguments<'a> {
+    bindings: Bindings<'a>,
+    workspace: Workspace<'a>,
+    stream: Stream,
+}
+
 const POISON: u8 = 0xA5;
 
 impl Memory {
@@ -69,16 +76,17 @@ impl Memory {
     fn execute(
         &mut self,
         executable: &Executable,
-        change: impl for<'a> FnOnce(&mut Bindings<'a>, &mut Option<Workspace<'a>>, &mut Stream),
+        change: impl FnOnce(&mut Arguments<'_>),
     ) -> Result<(), Error> {
         let mut bindings = Bindings::new();
         for (id, memory) in &mut self.tensors {
             bindings.bind(*id, memory.buffer()).unwrap();
         }
-        let mut workspace = Some(Workspace::new(self.workspace.buffer()));
-        let mut stream = Stream::HOST;
-        change(&mut bindings, &mut workspace, &mut stream);
-        executable.execute(&bindings, workspace.unwrap(), stream)
+        let workspace = Workspace::new(self.workspace.buffer());
+        let mut arguments = Arguments { bindings, workspace, stream: Stream::HOST };
+        change(&mut arguments);
+        let Arguments { bindings, workspace, stream } = arguments;
+        executable.execute(&bindings, workspace, stream)
     }
 
     fn output_is_untouched(&self) -> bool {
@@ -115,7 +123,7 @@ fn the_unchanged_call_is_fine() {
     for overridable in [false, true] {
         let executable = build(&facts(overridable));
         let mut memory = Memory::new(&executable);
-        memory.execute(&executable, |_, _, _| {}).unwrap();
+        memory.execute(&executable, |_| {}).unwrap();
         assert!(!memory.output_is_untouched());
     }
 }
@@ -128,39 +136,39 @@ fn presence_goes_both_ways() {
         executable.execute(&Bindings::new(), Workspace::empty(DeviceId::Host), Stream::HOST);
     assert!(matches!(empty, Err(Error::Binding(B::Missing { tensor, id: Q })) if tensor == "q"));
     let surplus = TensorId(99);
-    refused!(false, |b, _, _| b.bind(surplus, raw(4096, 64)).unwrap(), Error::Binding(B::Unknown { id }) if id == surplus);
+    refused!(false, |a| a.bindings.bind(surplus, raw(4096, 64)).unwrap(), Error::Binding(B::Unknown { id }) if id == surplus);
 }
 
 #[test]
 fn buffers() {
     use BindingError as B;
-    refused!(false, |b, _, _| b.bind(K, raw(4096, 511)).unwrap(), Error::Binding(B::TooShort { tensor, found: 511, need: 512, .. }) if tensor == "k");
-    refused!(false, |b, _, _| b.bind(LENGTHS, raw(4096, 4)).unwrap(), Error::Binding(B::TooShort { tensor, found: 4, need: 8, .. }) if tensor == "lengths");
+    refused!(false, |a| a.bindings.bind(K, raw(4096, 511)).unwrap(), Error::Binding(B::TooShort { tensor, found: 511, need: 512, .. }) if tensor == "k");
+    refused!(false, |a| a.bindings.bind(LENGTHS, raw(4096, 4)).unwrap(), Error::Binding(B::TooShort { tensor, found: 4, need: 8, .. }) if tensor == "lengths");
     refused!(
         false,
-        |b, _, _| b.bind(K, raw(0, 512)).unwrap(),
+        |a| a.bindings.bind(K, raw(0, 512)).unwrap(),
         Error::Binding(B::Address { addr: 0, .. })
     );
     refused!(
         false,
-        |b, _, _| b.bind(K, raw(u64::MAX - 15, 512)).unwrap(),
+        |a| a.bindings.bind(K, raw(u64::MAX - 15, 512)).unwrap(),
         Error::Binding(B::Address { .. })
     );
     refused!(
         false,
-        |b, _, _| b.bind(K, raw(4096 + 8, 512)).unwrap(),
+        |a| a.bindings.bind(K, raw(4096 + 8, 512)).unwrap(),
         Error::Binding(B::Misaligned { need: 16, .. })
     );
     static INT64: [i64; 2] = [4, 4];
-    refused!(false, |b, _, _| b.bind(LENGTHS, Buffer::from_slice(&INT64)).unwrap(), Error::Binding(B::DType { tensor, found: DType::I64, need: DType::I32 }) if tensor == "lengths");
+    refused!(false, |a| a.bindings.bind(LENGTHS, Buffer::from_slice(&INT64)).unwrap(), Error::Binding(B::DType { tensor, found: DType::I64, need: DType::I32 }) if tensor == "lengths");
     static CONSTANT: [f32; 128] = [0.0; 128];
-    refused!(false, |b, _, _| b.bind(O, Buffer::from_slice(&CONSTANT)).unwrap(), Error::Binding(B::ReadOnly { tensor }) if tensor == "o");
+    refused!(false, |a| a.bindings.bind(O, Buffer::from_slice(&CONSTANT)).unwrap(), Error::Binding(B::ReadOnly { tensor }) if tensor == "o");
     // SAFETY: the handle is never used, since the call is refused.
     #[expect(unsafe_code, reason = "a stream of a GPU that is not there")]
     let gpu_stream = unsafe { Stream::from_raw(2) };
     refused!(
         false,
-        |_, _, s| *s = gpu_stream,
+        |a| a.stream = gpu_stream,
         Error::Binding(B::Stream { need: DeviceId::Host, .. })
     );
 }
@@ -177,15 +185,15 @@ fn memory_that_is_shared() {
     let q = at(&mut memory, Q);
     for offset in [0, 16, 496] {
         let result =
-            memory.execute(&executable, |b, _, _| b.bind(O, raw(q + offset, 512)).unwrap());
+            memory.execute(&executable, |a| a.bindings.bind(O, raw(q + offset, 512)).unwrap());
         assert!(
             matches!(result, Err(Error::Binding(B::Overlap { tensor, other })) if tensor == "o" && other == "q")
         );
     }
     let bytes = executable.plan().workspace_bytes();
     let scratch_over_q = q / WORKSPACE_ALIGN * WORKSPACE_ALIGN;
-    let result = memory.execute(&executable, |_, w, _| {
-        *w = Some(Workspace::new(raw(scratch_over_q, bytes)));
+    let result = memory.execute(&executable, |a| {
+        a.workspace = Workspace::new(raw(scratch_over_q, bytes));
     });
     assert!(matches!(result, Err(Error::Workspace(WorkspaceError::Overlap { .. }))), "{result:?}");
     assert!(memory.output_is_untouched());
@@ -195,25 +203,25 @@ fn memory_that_is_shared() {
 fn workspaces() {
     use WorkspaceError as W;
     let need = build(&facts(false)).plan().workspace_bytes();
-    refused!(false, |_, w, _| *w = Some(Workspace::empty(DeviceId::Host)), Error::Workspace(W::TooShort { found: 0, need: n }) if n == need);
-    refused!(false, |_, w, _| *w = Some(Workspace::new(raw(4096, need - 1))), Error::Workspace(W::TooShort { found, .. }) if found == need - 1);
+    refused!(false, |a| a.workspace = Workspace::empty(DeviceId::Host), Error::Workspace(W::TooShort { found: 0, need: n }) if n == need);
+    refused!(false, |a| a.workspace = Workspace::new(raw(4096, need - 1)), Error::Workspace(W::TooShort { found, .. }) if found == need - 1);
     refused!(
         false,
-        |_, w, _| *w = Some(Workspace::new(raw(4096 + 16, need))),
+        |a| a.workspace = Workspace::new(raw(4096 + 16, need)),
         Error::Workspace(W::Misaligned { need: WORKSPACE_ALIGN, .. })
     );
     refused!(
         false,
-        |_, w, _| *w = Some(Workspace::new(raw(0, need))),
+        |a| a.workspace = Workspace::new(raw(0, need)),
         Error::Workspace(W::Address { addr: 0, .. })
     );
     refused!(
         false,
-        |_, w, _| {
+        |a| {
             // SAFETY: the memory is never touched, since the call is refused.
             #[expect(unsafe_code, reason = "memory of a GPU that is not there")]
             let elsewhere = unsafe { Buffer::from_raw(4096, need, DeviceId::Cuda(1)) };
-            *w = Some(Workspace::new(elsewhere));
+            a.workspace = Workspace::new(elsewhere);
         },
         Error::Workspace(W::Device { found: DeviceId::Cuda(1), need: DeviceId::Host })
     );
@@ -227,8 +235,8 @@ fn geometry(extents: [i64; 4]) -> Geometry {
 fn overrides() {
     use BindingError as B;
     let bind = |id, geometry| {
-        move |b: &mut Bindings<'_>, _: &mut _, _: &mut _| {
-            b.bind_as(id, raw(1 << 20, 1 << 16), geometry).unwrap();
+        move |a: &mut Arguments<'_>| {
+            a.bindings.bind_as(id, raw(1 << 20, 1 << 16), geometry).unwrap();
         }
     };
     refused!(true, bind(K, geometry([2, 2, 5, 8])), Error::Binding(B::OverrideExtent { tensor, axis: 2, found: 5, declared: 4, .. }) if tensor == "k");
@@ -248,10 +256,10 @@ fn overrides() {
         bind(K, Geometry::contiguous(&[2, 2, 32]).unwrap()),
         Error::Binding(B::OverrideRank { found: 3, declared: 4, .. })
     );
-    let fewer_heads = |b: &mut Bindings<'_>, _: &mut _, _: &mut _| {
+    let fewer_heads = |a: &mut Arguments<'_>| {
         for (at, id) in [Q, K, V, O].into_iter().enumerate() {
             let address = (1 << 20) + (at as u64) * (1 << 16);
-            b.bind_as(id, raw(address, 1 << 16), geometry([2, 1, 4, 8])).unwrap();
+            a.bindings.bind_as(id, raw(address, 1 << 16), geometry([2, 1, 4, 8])).unwrap();
         }
     };
     refused!(true, fewer_heads, Error::Binding(B::OverrideExtent { axis: 1, found: 1, declared: 2, rule, .. }) if rule.contains("heads"));
@@ -264,7 +272,7 @@ mod gpu {
     use super::*;
 
     #[derive(Debug)]
-    pub struct Absent(pub Target);
+    pub(super) struct Absent(pub(super) Target);
 
     impl DeviceHandle for Absent {
         fn target(&self) -> &Target {
@@ -279,7 +287,7 @@ mod gpu {
     }
 
     #[derive(Debug)]
-    pub struct FixedStrides(pub Option<OverrideRules>);
+    pub(super) struct FixedStrides(pub(super) Option<OverrideRules>);
 
     impl Engine for FixedStrides {
         fn check_support(&self, _: &Facts, _: &Target) -> Result<Support, Unsupported> {
@@ -305,7 +313,7 @@ mod gpu {
         }
     }
 
-    pub fn plan(
+    pub(super) fn plan(
         rules: Option<OverrideRules>,
         facts: &Arc<Facts>,
     ) -> (Result<Plan, Unsupported>, Device) {
