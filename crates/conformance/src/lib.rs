@@ -8,11 +8,22 @@
 
 pub mod alloc;
 pub mod case;
+mod compare;
+mod data;
 pub mod declare;
+#[cfg(feature = "generator")]
+pub mod generator;
+mod expected;
+mod image;
+mod instance;
+mod ints;
+mod live;
 pub mod memory;
 pub mod peer;
 pub mod reference;
 pub mod rules;
 pub mod run;
+mod sizes;
 pub mod suite;
 pub mod tolerance;
+mod trial;

@@ -53,7 +53,9 @@ pub struct Row {
     pub sum_p2_v2: Vec<f64>,
     /// `sum_j p_j |v_jd|` for each column.
     pub sum_p_abs_v: Vec<f64>,
-    /// `sum_j p_j^2 (v_jd - o_d)^2` for each column.
+    /// `sum_j |v_jd|` for each column, over the keys of a weight above 0.
+    pub sum_abs_v: Vec<f64>,
+    /// `sum_j p_j^2 (v_jd - o_d)^2` for each column; 0 without a soft cap, which alone needs it.
     pub sum_p2_dev2: Vec<f64>,
 }
 
@@ -106,33 +108,39 @@ impl Head<'_> {
         let max_abs_score =
             logits().map(f64::abs).filter(|score| score.is_finite()).fold(0.0, f64::max);
         // With nothing to see, every weight is 0 and so is the row.
-        let weights = scores.iter().map(|score| score.map_or(0.0, exp) / sum_exp.max(f64::MIN_POSITIVE));
+        let weights =
+            scores.iter().map(|score| score.map_or(0.0, exp) / sum_exp.max(f64::MIN_POSITIVE));
         let seen: Vec<(f64, &[f32])> =
             weights.zip(self.v.chunks_exact(self.head_dim_v)).filter(|(p, _)| *p != 0.0).collect();
-        let columns = self.head_dim_v;
-        let o = sum(columns, &seen, |p, v, _| p * v);
-        Row {
-            lse: max + sum_exp.ln(),
-            max,
-            sum_exp,
-            max_abs_score,
-            sum_p2_v2: sum(columns, &seen, |p, v, _| p * p * v * v),
-            sum_p_abs_v: sum(columns, &seen, |p, v, _| p * v.abs()),
-            sum_p2_dev2: sum(columns, &seen, |p, v, column| (p * (v - o[column])).powi(2)),
-            o,
-        }
+        let sums = self.sums(&seen);
+        Row { lse: max + sum_exp.ln(), max, sum_exp, max_abs_score, ..sums }
     }
-}
 
-/// Per column, the sum over the keys seen of a term of weight, value and column.
-fn sum(columns: usize, seen: &[(f64, &[f32])], term: impl Fn(f64, f64, usize) -> f64) -> Vec<f64> {
-    let mut sums = vec![0.0; columns];
-    for &(p, v) in seen {
-        for (column, (sum, &v)) in sums.iter_mut().zip(v).enumerate() {
-            *sum += term(p, f64::from(v), column);
+    /// A row's sums over the keys seen, each with its weight and its row of V.
+    fn sums(&self, seen: &[(f64, &[f32])]) -> Row {
+        let zeros = vec![0.0; self.head_dim_v];
+        let [mut o, mut sum_p2_v2, mut sum_p_abs_v, mut sum_abs_v, mut sum_p2_dev2] =
+            std::array::from_fn(|_| zeros.clone());
+        for &(p, v) in seen {
+            let columns =
+                o.iter_mut().zip(&mut sum_p2_v2).zip(&mut sum_p_abs_v).zip(&mut sum_abs_v);
+            for ((((o, p2_v2), p_abs_v), abs_v), &v) in columns.zip(v) {
+                let v = f64::from(v);
+                let pv = p * v;
+                *o += pv;
+                *p2_v2 += pv * pv;
+                *p_abs_v += pv.abs();
+                *abs_v += v.abs();
+            }
         }
+        for &(p, v) in seen.iter().filter(|_| self.soft_cap.is_some()) {
+            for ((dev2, o), &v) in sum_p2_dev2.iter_mut().zip(&o).zip(v) {
+                *dev2 += (p * (f64::from(v) - o)).powi(2);
+            }
+        }
+        let (lse, max, sum_exp, max_abs_score) = (0.0, 0.0, 0.0, 0.0);
+        Row { o, lse, max, sum_exp, max_abs_score, sum_p2_v2, sum_p_abs_v, sum_abs_v, sum_p2_dev2 }
     }
-    sums
 }
 
 /// Sum of products, in eight running sums so that the processor can work on all of them at once.

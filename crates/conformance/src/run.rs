@@ -1,14 +1,22 @@
 //! The runner: cases through every engine of a router, against the reference.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use frazil_core::{EngineId, Target};
+use frazil_core::{EngineId, Plan, Target, Unsupported};
 use frazil_router::{Answer, Router};
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
-use crate::declare::CaseError;
+use crate::compare::{Findings, Worst};
+use crate::declare::{CaseError, Declared, declare};
+use crate::expected::{Reference, reference_key};
+use crate::instance::Instance;
 use crate::memory::DeviceMemory;
+use crate::trial::{Outcome, Trial};
+
+/// Cases below that many operations are run with every plan, each twice.
+const SMALL_FLOPS: u64 = 50_000_000;
 
 /// What engines must answer: by short name (`cpu`) or full name, an answer as [`answer_name`]
 /// writes it.
@@ -74,7 +82,7 @@ pub struct Verdict {
 impl Verdict {
     /// Greatest error as a share of its tolerance.
     pub fn ratio(&self) -> Option<f64> {
-        Some(self.max_err? / self.tol?)
+        Some(Worst { err: self.max_err?, tol: self.tol? }.ratio())
     }
 }
 
@@ -120,9 +128,189 @@ impl<'a> FromIterator<&'a Verdict> for Totals {
 
 /// Runs an entry through every engine of the router on one device: one verdict an engine, in the
 /// router's order.
+///
+/// Where an engine serves a case, its best plan is run; on small cases all its plans, each twice.
 pub fn check_entry(entry: &Entry, router: &Router, memory: &dyn DeviceMemory) -> Vec<Verdict> {
-    let _ = (entry, router, memory);
-    Vec::new()
+    let ids = || router.engines().map(|engine| engine.id().clone());
+    let mut verdicts: Vec<Verdict> = ids().map(|engine| Verdict::new(entry, engine)).collect();
+    let target = Arc::new(memory.device().target().clone());
+    let mut cache = None;
+    for case in &entry.runs {
+        let judged = judge_run(entry, case, (router, memory, &target), &mut cache);
+        for verdict in &mut verdicts {
+            match &judged {
+                Ok(by_engine) => {
+                    if let Some(judged) = by_engine.get(&verdict.engine) {
+                        verdict.absorb(judged, case);
+                    }
+                }
+                Err(error) => verdict.absorb(&Judged::from(error), case),
+            }
+        }
+    }
+    verdicts
+}
+
+/// What one engine did in one run.
+#[derive(Clone, Debug)]
+struct Judged {
+    status: Status,
+    worst: Option<Worst>,
+    reason: Option<String>,
+}
+
+impl Judged {
+    fn new(status: Status, reason: String) -> Self {
+        Self { status, worst: None, reason: Some(reason) }
+    }
+}
+
+impl From<&CaseError> for Judged {
+    fn from(error: &CaseError) -> Self {
+        let status = match error {
+            CaseError::Graph(_) => Status::Invalid,
+            CaseError::Case(_) => Status::Error,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl Verdict {
+    fn new(entry: &Entry, engine: EngineId) -> Self {
+        let (id, reason, repro) = (entry.id.clone(), None, None);
+        Self { id, engine, status: Status::Right, max_err: None, tol: None, reason, repro }
+    }
+
+    /// Keeps the worse status with its reason, and the worse error.
+    fn absorb(&mut self, judged: &Judged, case: &Case) {
+        let mine = self.max_err.zip(self.tol).map(|(err, tol)| Worst { err, tol });
+        let worst = Worst::worse_of(mine, judged.worst);
+        (self.max_err, self.tol) = (worst.map(|w| w.err), worst.map(|w| w.tol));
+        if judged.status <= self.status {
+            return;
+        }
+        self.status = judged.status;
+        self.reason.clone_from(&judged.reason);
+        let at_fault = matches!(judged.status, Status::Wrong | Status::Error);
+        self.repro = if at_fault { serde_json::to_string(case).ok() } else { None };
+    }
+}
+
+/// The reference computed last, with what it depends on.
+type Cache = Option<(String, Arc<Reference>)>;
+
+type Judgements = BTreeMap<EngineId, Judged>;
+
+fn judge_run(
+    entry: &Entry,
+    case: &Case,
+    (router, memory, target): (&Router, &dyn DeviceMemory, &Arc<Target>),
+    cache: &mut Cache,
+) -> Result<Judgements, CaseError> {
+    let declared = declare(case)?;
+    let mut judgements = Judgements::new();
+    let mut served = Vec::new();
+    for (id, _, answer) in router.explain(&declared.facts, target).answers {
+        if let Some(judged) = unlike_expected(entry, &id, &answer) {
+            judgements.insert(id, judged);
+            continue;
+        }
+        match answer {
+            Answer::Served(plans) => served.push((id, plans)),
+            Answer::Declined(why) => {
+                judgements.insert(id, Judged::new(Status::Declined, declined(&why)));
+            }
+            _ => {
+                let judged = Judged::new(Status::Skipped, "left out by a filter".into());
+                judgements.insert(id, judged);
+            }
+        }
+    }
+    if served.is_empty() {
+        return Ok(judgements);
+    }
+    let instance = Instance::new(case, &declared)?;
+    let reference = cached(case, &declared, &instance, cache)?;
+    let small = case.live_flops() < SMALL_FLOPS;
+    let trial = Trial { case, instance: &instance, reference: &reference, memory, twice: small };
+    for (id, plans) in served {
+        let plans = if small { &plans[..] } else { &plans[..1] };
+        judgements.insert(id, judge_plans(&trial, plans));
+    }
+    Ok(judgements)
+}
+
+/// Runs plans of one engine until one is not right.
+fn judge_plans(trial: &Trial<'_>, plans: &[Plan]) -> Judged {
+    let mut worst = None;
+    for plan in plans {
+        let Findings { wrong, worst: found } = match trial.run(plan) {
+            Outcome::Done(findings) => findings,
+            Outcome::Declined(why) => return Judged::new(Status::Declined, declined(&why)),
+            Outcome::Fault(why) => {
+                return Judged::new(Status::Error, format!("{}: {why}", plan.name()));
+            }
+        };
+        worst = Worst::worse_of(worst, found);
+        if !wrong.is_empty() {
+            let reason = Some(format!("{}: {}", plan.name(), wrong.join("; ")));
+            return Judged { status: Status::Wrong, worst, reason };
+        }
+    }
+    Judged { status: Status::Right, worst, reason: None }
+}
+
+fn cached(
+    case: &Case,
+    declared: &Declared,
+    instance: &Instance,
+    cache: &mut Cache,
+) -> Result<Arc<Reference>, CaseError> {
+    let key = reference_key(case, instance);
+    match (&key, &cache) {
+        (Some(key), Some((known, reference))) if key == known => return Ok(Arc::clone(reference)),
+        _ => {}
+    }
+    // The one before goes first: references are large.
+    *cache = None;
+    let reference = Reference::compute(case, declared, instance)?;
+    *cache = key.map(|key| (key, Arc::clone(&reference)));
+    Ok(reference)
+}
+
+/// The judgement on an answer that is not the one expected.
+fn unlike_expected(entry: &Entry, engine: &EngineId, answer: &Answer) -> Option<Judged> {
+    // Expectations are about an engine's own kind of device.
+    match answer {
+        Answer::LeftOut
+        | Answer::Declined(Unsupported::Device { .. } | Unsupported::ComputeCapability { .. }) => {
+            return None;
+        }
+        _ => {}
+    }
+    let expect = entry.expect.as_ref()?;
+    let expected = expect.get(engine.as_str()).or_else(|| expect.get(short_name(engine)));
+    let found = answer_name(answer);
+    let why = match answer {
+        Answer::Declined(why) => format!(" ({why})"),
+        _ => String::new(),
+    };
+    match expected {
+        Some(expected) if *expected == found => None,
+        Some(expected) => {
+            let reason = format!("answers {found}{why}, expected {expected}");
+            Some(Judged::new(Status::Wrong, reason))
+        }
+        None => {
+            let reason = format!("answers {found}{why}, no answer is expected of it");
+            Some(Judged::new(Status::Wrong, reason))
+        }
+    }
+}
+
+/// Kind and text of a decline.
+fn declined(why: &Unsupported) -> String {
+    format!("{}: {why}", why.kind())
 }
 
 /// What every engine of the router answers about a case on a target, as [`answer_name`] writes it.
@@ -130,21 +318,26 @@ pub fn check_entry(entry: &Entry, router: &Router, memory: &dyn DeviceMemory) ->
 ///
 /// # Errors
 ///
-/// As [`declare`](crate::declare::declare).
+/// As [`declare`].
 pub fn support_answers(
     case: &Case,
     router: &Router,
     target: &Target,
 ) -> Result<BTreeMap<EngineId, String>, CaseError> {
-    let _ = (case, router, target);
-    Ok(BTreeMap::new())
+    let declared = declare(case)?;
+    let answers = router.explain(&declared.facts, &Arc::new(target.clone())).answers;
+    Ok(answers.into_iter().map(|(id, _, answer)| (id, answer_name(&answer))).collect())
 }
 
 /// `served`; for a decline its kind, as in `DType`, with the name of a feature, as in
 /// `Feature(dropout)`; `left out`.
 pub fn answer_name(answer: &Answer) -> String {
-    let _ = answer;
-    String::new()
+    match answer {
+        Answer::Served(_) => "served".into(),
+        Answer::Declined(Unsupported::Feature(feature)) => format!("Feature({feature})"),
+        Answer::Declined(why) => why.kind().into(),
+        _ => "left out".into(),
+    }
 }
 
 /// Name of an engine in case files: the part after the last `_`, `cpu` for `sdpa_fwd_cpu`.

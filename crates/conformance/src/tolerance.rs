@@ -3,7 +3,8 @@
 //! One function of the reference's own sums, never set per case. The terms: rounding of the weights
 //! before the second product (type `p`), rounding of the output (type of O), and what f32 scores and
 //! an f32 exponential lose. An approximate `tanh` moves each score by up to `cap * 2^-10`, which
-//! moves the row towards the keys concerned.
+//! moves the row towards the keys concerned. Weights and outputs too small to be normal numbers of
+//! their type are rounded by an absolute amount, not a relative one.
 
 use frazil_core::DType;
 
@@ -22,6 +23,10 @@ pub struct Tolerance {
     p_unit: f64,
     /// The same of the type of O.
     o_unit: f64,
+    /// Half the distance of the smallest weights of that type.
+    p_floor: f64,
+    /// The same of the type of O.
+    o_floor: f64,
     soft_cap: Option<f64>,
 }
 
@@ -39,19 +44,37 @@ fn unit(dtype: DType) -> f64 {
     }
 }
 
+/// What rounding to subnormal numbers can move a value by: 2^-25 for f16. The others have the
+/// exponents of f32, whose subnormal numbers a GPU may flush.
+fn floor(dtype: DType) -> f64 {
+    if dtype == DType::F16 { 2_f64.powi(-25) } else { f64::from(f32::MIN_POSITIVE) }
+}
+
 impl Tolerance {
     /// For weights that enter the second product as `p` and an output stored as `o`.
     pub fn new(p: DType, o: DType, soft_cap: Option<f64>) -> Self {
-        Self { p_unit: unit(p), o_unit: unit(o), soft_cap }
+        let (p_floor, o_floor) = (floor(p), floor(o));
+        Self { p_unit: unit(p), o_unit: unit(o), p_floor, o_floor, soft_cap }
     }
 
     /// Of one element of O.
     pub fn of_o(&self, row: &Row, column: usize) -> f64 {
-        let tanh = self.soft_cap.map_or(0.0, |cap| cap * TANH_LOSS * row.sum_p2_dev2[column].sqrt());
+        let tanh =
+            self.soft_cap.map_or(0.0, |cap| cap * TANH_LOSS * row.sum_p2_dev2[column].sqrt());
         5.0 * self.p_unit * row.sum_p2_v2[column].sqrt()
             + self.o_unit * row.o[column].abs()
             + F32_LOSS * (4.0 + row.max_abs_score) * row.sum_p_abs_v[column]
             + tanh
+            + self.underflow(row, column)
+    }
+
+    /// What weights too small for their type lose, before the sum of exponentials divides them, and
+    /// what an output too small for its type loses; nothing where every term of the row is 0.
+    fn underflow(&self, row: &Row, column: usize) -> f64 {
+        if row.sum_abs_v[column] == 0.0 {
+            return 0.0;
+        }
+        self.p_floor * row.sum_abs_v[column] / row.sum_exp + self.o_floor
     }
 
     /// Of the LSE, natural logarithm.
