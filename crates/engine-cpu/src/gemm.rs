@@ -21,18 +21,18 @@ impl Shape {
     }
 }
 
-/// What becomes of a product.
+/// How a product is stored.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Into {
+pub(crate) enum Store {
     /// `c = factor * a b`; what `c` held is not read.
     Scaled(f32),
     /// `c = c + a b`.
-    Sum,
+    Added,
 }
 
 /// `a b` into `c`, all row-major; `c` has the rows of `a` and the columns of `b`.
 pub(crate) fn multiply(
-    into: Into,
+    store: Store,
     (a, a_shape): (&[f32], Shape),
     (b, b_shape): (&[f32], Shape),
     (c, c_shape): (&mut [f32], Shape),
@@ -42,12 +42,12 @@ pub(crate) fn multiply(
     assert!(a.len() >= a_shape.span(), "a is too short");
     assert!(b.len() >= b_shape.span(), "b is too short");
     assert!(c.len() >= c_shape.span(), "c is too short");
-    if !is_safe_here() {
-        return portable(into, (a, a_shape), (b, b_shape), (c, c_shape));
+    if !is_served_here() {
+        return portable(store, (a, a_shape), (b, b_shape), (c, c_shape));
     }
-    let (c_factor, factor) = match into {
-        Into::Scaled(factor) => (0.0, factor),
-        Into::Sum => (1.0, 1.0),
+    let (c_factor, factor) = match store {
+        Store::Scaled(factor) => (0.0, factor),
+        Store::Added => (1.0, 1.0),
     };
     // Column-major is what the library calls a matrix whose first axis is contiguous: all three
     // are passed transposed, as `c^T = b^T a^T`.
@@ -56,7 +56,7 @@ pub(crate) fn multiply(
     let plan = Plan::new_colmajor_lhs_and_dst_f32(m, n, k);
     // SAFETY: the shapes agree and every element they reach lies in its slice, both asserted above;
     // the plan is for these extents and unit strides of `b` and `c`; the instructions that the
-    // library picks are there, by `is_safe_here`.
+    // library picks are there, by `is_served_here`.
     unsafe {
         plan.execute_unchecked(
             m,
@@ -79,18 +79,19 @@ pub(crate) fn multiply(
     }
 }
 
-/// Whether the library's choice of instructions is sound: where it finds AVX2 it also uses FMA,
-/// which a hypervisor may hide.
-fn is_safe_here() -> bool {
+/// Whether the library has vectors for this processor. Where it finds AVX2 it also uses FMA, which
+/// a hypervisor may hide.
+fn is_served_here() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return std::arch::is_x86_feature_detected!("fma");
+    return std::arch::is_x86_feature_detected!("avx2")
+        && std::arch::is_x86_feature_detected!("fma");
     #[cfg(not(target_arch = "x86_64"))]
     return cfg!(target_arch = "aarch64");
 }
 
 /// The same with plain loops, the inner one over contiguous elements.
 fn portable(
-    into: Into,
+    store: Store,
     (a, a_shape): (&[f32], Shape),
     (b, b_shape): (&[f32], Shape),
     (c, c_shape): (&mut [f32], Shape),
@@ -99,7 +100,7 @@ fn portable(
         a.chunks(a_shape.pitch).zip(c.chunks_mut(c_shape.pitch)).take(a_shape.rows)
     {
         let c_row = &mut c_row[..c_shape.columns];
-        if let Into::Scaled(_) = into {
+        if let Store::Scaled(_) = store {
             c_row.fill(0.0);
         }
         for (&factor, b_row) in a_row[..a_shape.columns].iter().zip(b.chunks(b_shape.pitch)) {
@@ -107,7 +108,7 @@ fn portable(
                 *c += factor * b;
             }
         }
-        if let Into::Scaled(factor) = into {
+        if let Store::Scaled(factor) = store {
             c_row.iter_mut().for_each(|c| *c *= factor);
         }
     }
@@ -126,14 +127,14 @@ mod tests {
             let number = |at: usize| ((at * 37) % 17) as f32 - 8.0;
             let a: Vec<f32> = (0..rows * a_shape.pitch).map(number).collect();
             let b: Vec<f32> = (0..inner * b_shape.pitch).map(number).collect();
-            for into in [Into::Scaled(0.5), Into::Sum] {
-                let start = if let Into::Sum = into { 1.0 } else { f32::NAN };
+            for store in [Store::Scaled(0.5), Store::Added] {
+                let start = if let Store::Added = store { 1.0 } else { f32::NAN };
                 let mut fast = vec![start; rows * c_shape.pitch];
                 let mut plain = fast.clone();
-                multiply(into, (&a, a_shape), (&b, b_shape), (&mut fast, c_shape));
-                portable(into, (&a, a_shape), (&b, b_shape), (&mut plain, c_shape));
+                multiply(store, (&a, a_shape), (&b, b_shape), (&mut fast, c_shape));
+                portable(store, (&a, a_shape), (&b, b_shape), (&mut plain, c_shape));
                 let bits = |c: &[f32]| c.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-                assert_eq!(bits(&fast), bits(&plain), "{rows} {inner} {columns} {into:?}");
+                assert_eq!(bits(&fast), bits(&plain), "{rows} {inner} {columns} {store:?}");
             }
         }
     }

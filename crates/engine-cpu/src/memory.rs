@@ -51,6 +51,56 @@ impl Grid {
     fn pointer<T>(&self, offset: u64) -> *mut T {
         with_exposed_provenance_mut(as_usize(self.addr + offset * size_of::<T>() as u64))
     }
+
+    /// Reads `to.len()` columns from an element on, through `widen`.
+    ///
+    /// # Safety
+    ///
+    /// The columns lie in the tensor, which is an input of that type.
+    unsafe fn gather<T: Copy>(
+        &self,
+        offset: u64,
+        to: &mut [f32],
+        widen: impl Fn(&mut [f32], &[T]),
+    ) {
+        let (first, stride) = (self.pointer::<T>(offset), as_usize(self.strides[3]));
+        if stride == 1 {
+            // SAFETY: the caller's promise; core checked span and alignment (`Call`), and no output
+            // shares an element with an input.
+            return widen(to, unsafe { std::slice::from_raw_parts(first, to.len()) });
+        }
+        // SAFETY: as above; the element lies `at` strides after the first.
+        let read = |at: usize| unsafe { first.wrapping_add(at * stride).read() };
+        let (chunks, tail) = to.as_chunks_mut::<16>();
+        let tail_begin = chunks.len() * 16;
+        for (at, chunk) in (0..).step_by(16).zip(chunks) {
+            widen(chunk, &std::array::from_fn::<T, 16, _>(|within| read(at + within)));
+        }
+        for (at, to) in (tail_begin..).zip(tail) {
+            widen(std::slice::from_mut(to), &[read(at)]);
+        }
+    }
+
+    /// Stores one element.
+    ///
+    /// # Safety
+    ///
+    /// It lies in the tensor, which is an output of that size.
+    unsafe fn store_u16(&self, offset: u64, bits: u16) {
+        // SAFETY: the caller's promise; core checked span, alignment and that the tensor may be
+        // written (`Call`); all accesses to outputs during the call are atomic, of one width.
+        unsafe { AtomicU16::from_ptr(self.pointer(offset)) }.store(bits, Ordering::Relaxed);
+    }
+
+    /// Stores one element.
+    ///
+    /// # Safety
+    ///
+    /// It lies in the tensor, which is an output of that size.
+    unsafe fn store_u32(&self, offset: u64, bits: u32) {
+        // SAFETY: as in `store_u16`.
+        unsafe { AtomicU32::from_ptr(self.pointer(offset)) }.store(bits, Ordering::Relaxed);
+    }
 }
 
 /// Addresses and extents in memory fit the host's words.
@@ -105,25 +155,19 @@ impl Input {
     pub(crate) fn read(&self, isa: Isa, index: RowIndex, first_column: u64, to: &mut [f32]) {
         let columns = first_column..first_column + to.len() as u64;
         let offset = self.grid.offset(index, &columns);
-        let stride = as_usize(self.grid.strides[3]);
         match self.float {
-            Float::F32 => {
-                gather(self.grid.pointer(offset), stride, to, <[f32]>::copy_from_slice, |x| x)
+            // SAFETY: `Grid::offset` checked that the columns lie in the tensor, of this type.
+            Float::F32 => unsafe { self.grid.gather(offset, to, <[f32]>::copy_from_slice) },
+            Float::F16 => {
+                let widen = |to: &mut [f32], from: &[f16]| isa.widen_f16(from, to);
+                // SAFETY: as above.
+                unsafe { self.grid.gather(offset, to, widen) }
             }
-            Float::F16 => gather(
-                self.grid.pointer(offset),
-                stride,
-                to,
-                |to, from| isa.widen_f16(from, to),
-                f16::to_f32,
-            ),
-            Float::Bf16 => gather(
-                self.grid.pointer(offset),
-                stride,
-                to,
-                |to, from| isa.widen_bf16(from, to),
-                bf16::to_f32,
-            ),
+            Float::Bf16 => {
+                let widen = |to: &mut [f32], from: &[bf16]| isa.widen_bf16(from, to);
+                // SAFETY: as above.
+                unsafe { self.grid.gather(offset, to, widen) }
+            }
         }
     }
 
@@ -137,27 +181,6 @@ impl Input {
     /// The index with 0 where the extent is 1.
     pub(crate) fn broadcast(&self, index: RowIndex) -> RowIndex {
         std::array::from_fn(|axis| if self.grid.extents[axis] == 1 { 0 } else { index[axis] })
-    }
-}
-
-/// Reads `to.len()` elements, `stride` apart. Called only by [`Input::read`], which has checked that
-/// they lie in the tensor.
-fn gather<T: Copy>(
-    from: *mut T,
-    stride: usize,
-    to: &mut [f32],
-    copy: impl Fn(&mut [f32], &[T]),
-    widen: impl Fn(T) -> f32,
-) {
-    if stride == 1 {
-        // SAFETY: `Input::read` checked the columns, core checked span and alignment of the tensor
-        // (`Call`), and no output shares an element with an input.
-        copy(to, unsafe { std::slice::from_raw_parts(from, to.len()) });
-        return;
-    }
-    for (at, to) in to.iter_mut().enumerate() {
-        // SAFETY: as above; the element lies `at` strides after the first.
-        *to = widen(unsafe { from.wrapping_add(at * stride).read() });
     }
 }
 
@@ -206,39 +229,24 @@ impl Output {
     fn write_from(&self, index: RowIndex, first_column: u64, from: &[f32]) {
         let columns = first_column..first_column + from.len() as u64;
         let offset = self.grid.offset(index, &columns);
-        let stride = self.grid.strides[3];
-        let place = |at: usize| offset + at as u64 * stride;
-        match self.float {
-            Float::F32 => {
-                for (at, value) in from.iter().enumerate() {
-                    store_u32(self.grid.pointer(place(at)), value.to_bits());
+        let offsets = (0..).map(|at: u64| offset + at * self.grid.strides[3]);
+        for (&value, offset) in from.iter().zip(offsets) {
+            match self.float {
+                // SAFETY: `Grid::offset` checked that the columns lie in the tensor, of this type.
+                Float::F32 => unsafe { self.grid.store_u32(offset, value.to_bits()) },
+                Float::F16 => {
+                    let bits = f16::from_f32(value).to_bits();
+                    // SAFETY: as above.
+                    unsafe { self.grid.store_u16(offset, bits) }
                 }
-            }
-            Float::F16 => {
-                for (at, &value) in from.iter().enumerate() {
-                    store_u16(self.grid.pointer(place(at)), f16::from_f32(value).to_bits());
-                }
-            }
-            Float::Bf16 => {
-                for (at, &value) in from.iter().enumerate() {
-                    store_u16(self.grid.pointer(place(at)), bf16::from_f32(value).to_bits());
+                Float::Bf16 => {
+                    let bits = bf16::from_f32(value).to_bits();
+                    // SAFETY: as above.
+                    unsafe { self.grid.store_u16(offset, bits) }
                 }
             }
         }
     }
-}
-
-/// Called only by [`Output::write_from`], which has checked that the element lies in the tensor.
-fn store_u32(to: *mut u32, bits: u32) {
-    // SAFETY: core checked span, alignment and that the tensor may be written (`Call`); all
-    // accesses to outputs during the call are atomic stores of this width.
-    unsafe { AtomicU32::from_ptr(to) }.store(bits, Ordering::Relaxed);
-}
-
-/// Called only by [`Output::write_from`], which has checked that the element lies in the tensor.
-fn store_u16(to: *mut u16, bits: u16) {
-    // SAFETY: as in `store_u32`.
-    unsafe { AtomicU16::from_ptr(to) }.store(bits, Ordering::Relaxed);
 }
 
 /// A tensor of int32 that is only read: lengths, prefix, starts, or a page table.

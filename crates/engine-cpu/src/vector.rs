@@ -88,8 +88,8 @@ mod body {
 
     /// `2^x` for `x <= 126`: below -126 it is 0; a NaN stays.
     ///
-    /// `2^n * (1 + f p(f))` with `n` the nearest integer and `|f| <= 1/2`; the polynomial is that of
-    /// `exp2f` in the Cephes library (Moshier), relative error below 2e-7.
+    /// `2^n * (1 + f p(f))` with `n` the nearest integer and `|f| <= 1/2`; the polynomial is that
+    /// of `exp2f` in the Cephes library (Moshier), relative error below 2e-7.
     #[inline(always)]
     fn exp2<const FUSED: bool>(x: f32) -> f32 {
         // Adding it leaves the nearest integer in the low bits: 1.5 * 2^23.

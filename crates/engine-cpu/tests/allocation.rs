@@ -1,6 +1,7 @@
 //! Execute allocates nothing on the heap, whatever thread works.
 
 #![expect(clippy::cast_possible_truncation, reason = "test sizes are small")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
 

@@ -1,6 +1,7 @@
 //! A handful of whole runs against a naive computation in f64.
 
 #![expect(clippy::cast_possible_truncation, reason = "test sizes are small")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
 
@@ -302,7 +303,8 @@ fn paged(table: &[i32], kv_lens: [i32; 2], num_pages: usize) -> (Vec<f16>, u32) 
     let q = f32s(&mut graph, "q", &[2, 3, 1, 8]);
     let k = graph.tensor(TensorSpec::strided("k", DType::Bf16, pool, strides).align(2)).unwrap();
     let v = graph.tensor(TensorSpec::contiguous("v", DType::F16, pool).align(2)).unwrap();
-    let o = graph.tensor(TensorSpec::contiguous("o", DType::F16, [2, 3, 1, 8]).align(2)).unwrap();
+    let halves = TensorSpec::contiguous("o", DType::F16, [2, 3, 1, 8]);
+    let o = graph.tensor(halves.align(2)).unwrap();
     let table_id = i32s(&mut graph, "table", &[2, 4]);
     let lengths = i32s(&mut graph, "lengths", &[2]);
     let kv = Storage::Paged {

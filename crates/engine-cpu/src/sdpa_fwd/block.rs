@@ -7,7 +7,7 @@ use frazil_core::{LseForm, SdpaFwdFacts};
 
 use super::band::Visible;
 use super::pack;
-use super::scratch::Scratch;
+use super::scratch::{Scratch, pitch};
 use super::setup::{Sequence, Unit};
 use super::softmax::{self, Row, Total};
 use super::tensors::{RowOutput, Tensors};
@@ -108,18 +108,18 @@ impl Block<'_> {
     fn score(&self, scratch: &mut Scratch<'_>, keys: Range<i64>) {
         let Work { facts, tensors, isa, errors, .. } = self.work;
         let (on_q, _) = self.columns();
-        let pitch = self.work.tile.block_n;
+        let pitch_n = pitch(self.work.tile.block_n);
         let num_keys = count(&keys);
         let rows = tensors.keys(self.unit.batch_idx, self.unit.kv_head, self.sequence.kv_start);
         let which = keys.start.cast_unsigned()..keys.end.cast_unsigned();
         let panel = &mut scratch.panel[..on_q * PANEL];
-        pack::transposed(*isa, (&rows, which), panel, (scratch.k, pitch), errors);
+        pack::transposed(*isa, (&rows, which), panel, (scratch.k, pitch_n), errors);
         let rows = self.num_rows();
         gemm::multiply(
-            gemm::Into::Scaled(facts.softmax_scale),
+            gemm::Store::Scaled(facts.softmax_scale),
             (scratch.q, Shape { rows, columns: on_q, pitch: on_q }),
-            (scratch.k, Shape { rows: on_q, columns: num_keys, pitch }),
-            (scratch.scores, Shape { rows, columns: num_keys, pitch }),
+            (scratch.k, Shape { rows: on_q, columns: num_keys, pitch: pitch_n }),
+            (scratch.scores, Shape { rows, columns: num_keys, pitch: pitch_n }),
         );
     }
 
@@ -130,7 +130,7 @@ impl Block<'_> {
             let query = self.query(row).cast_signed();
             let seen = self.visible.of(query..query + 1);
             let seen = seen.start.clamp(keys.start, keys.end)..seen.end.clamp(keys.start, keys.end);
-            let scores = &mut scratch.scores[at * self.work.tile.block_n..][..count(&keys)];
+            let scores = &mut scratch.scores[at * pitch(self.work.tile.block_n)..][..count(&keys)];
             let visible = count(&(keys.start..seen.start))..count(&(keys.start..seen.end));
             if !visible.is_empty() {
                 self.modify(&mut scores[visible.clone()], scratch.bias, row, seen.start);
@@ -170,13 +170,13 @@ impl Block<'_> {
         let num_keys = count(&keys);
         let rows = tensors.values(self.unit.batch_idx, self.unit.kv_head, self.sequence.kv_start);
         let which = keys.start.cast_unsigned()..keys.end.cast_unsigned();
-        pack::rows(*isa, (&rows, which), (scratch.v, on_v), errors);
+        pack::rows(*isa, (&rows, which), (scratch.v, on_v, pitch(on_v)), errors);
         let rows = self.num_rows();
-        let pitch = self.work.tile.block_n;
+        let pitch_n = pitch(self.work.tile.block_n);
         gemm::multiply(
-            gemm::Into::Sum,
-            (scratch.scores, Shape { rows, columns: num_keys, pitch }),
-            (scratch.v, Shape { rows: num_keys, columns: on_v, pitch: on_v }),
+            gemm::Store::Added,
+            (scratch.scores, Shape { rows, columns: num_keys, pitch: pitch_n }),
+            (scratch.v, Shape { rows: num_keys, columns: on_v, pitch: pitch(on_v) }),
             (scratch.o, Shape { rows, columns: on_v, pitch: on_v }),
         );
     }

@@ -32,14 +32,14 @@ pub(crate) fn transposed(
     }
 }
 
-/// Rows of V, one after another.
+/// Rows of V, `pitch` elements apart.
 pub(crate) fn rows(
     isa: Isa,
     (rows, which): (&Rows<'_>, Range<u64>),
-    (to, columns): (&mut [f32], usize),
+    (to, columns, pitch): (&mut [f32], usize, usize),
     errors: &AtomicU32,
 ) {
-    for (row, to) in which.zip(to.chunks_exact_mut(columns)) {
-        read(isa, rows, row, errors, to);
+    for (row, to) in which.zip(to.chunks_exact_mut(pitch)) {
+        read(isa, rows, row, errors, &mut to[..columns]);
     }
 }

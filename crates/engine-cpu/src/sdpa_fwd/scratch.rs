@@ -10,13 +10,13 @@ use crate::vector::PANEL;
 pub(crate) struct Scratch<'a> {
     /// `[block_m][head_dim_qk]`.
     pub(crate) q: &'a mut [f32],
-    /// K transposed: `[head_dim_qk][block_n]`.
+    /// K transposed: `[head_dim_qk][block_n]`, rows [`pitch`] apart.
     pub(crate) k: &'a mut [f32],
-    /// `[block_n][head_dim_v]`.
+    /// `[block_n][head_dim_v]`, rows [`pitch`] apart.
     pub(crate) v: &'a mut [f32],
     /// Not yet divided by the sums: `[block_m][head_dim_v]`.
     pub(crate) o: &'a mut [f32],
-    /// Scores, then weights: `[block_m][block_n]`.
+    /// Scores, then weights: `[block_m][block_n]`, rows [`pitch`] apart.
     pub(crate) scores: &'a mut [f32],
     /// Rows of K before they are transposed: `[PANEL][head_dim_qk]`.
     pub(crate) panel: &'a mut [f32],
@@ -36,10 +36,10 @@ impl<'a> Scratch<'a> {
         let Tile { block_m, block_n, .. } = tile;
         [
             block_m * on_q,
-            on_q * block_n,
-            block_n * on_v,
+            on_q * pitch(block_n),
+            block_n * pitch(on_v),
             block_m * on_v,
-            block_m * block_n,
+            block_m * pitch(block_n),
             PANEL * on_q,
             block_n,
             block_m,
@@ -68,3 +68,9 @@ impl<'a> Scratch<'a> {
 
 /// Numbers in a cache line, so that no two workers share one.
 const LINE: usize = 16;
+
+/// Elements from row to row of a matrix of that many columns: one line more, so that the rows of a
+/// power of two are not all kept in the same few sets of the first-level cache.
+pub(crate) const fn pitch(columns: usize) -> usize {
+    columns.next_multiple_of(LINE) + LINE
+}
