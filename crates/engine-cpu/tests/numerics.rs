@@ -7,8 +7,9 @@ mod common;
 
 use common::{BIAS, K, Problem, Q, V, assert_near, number, run};
 use frazil_core::{
-    Align, Band, Buffer, DType, ErrorWord, Graph, GraphBuilder, LengthBounds, LseForm, SdpaFwd,
-    Sequences, Storage, TensorId, TensorSpec,
+    Align, Band, Buffer, BuildError, DType, Device, DeviceHandle, DeviceId, Error, ErrorWord,
+    Graph, GraphBuilder, LengthBounds, LseForm, SdpaFwd, Sequences, Storage, Target, TensorId,
+    TensorSpec,
 };
 use half::{bf16, f16};
 
@@ -421,4 +422,31 @@ fn declines_name_what_is_not_served() {
     assert_eq!(kind(plain(DType::F32, 16_384)), Ok(1));
     assert_eq!(kind(plain(DType::F32, 16_385)), Err("Dim"));
     assert_eq!(kind(plain(DType::F8E4m3, 64)), Err("DType"));
+}
+
+/// A device of another kind whose target is the host's.
+#[derive(Debug)]
+struct Stranger(Target);
+
+impl DeviceHandle for Stranger {
+    fn target(&self) -> &Target {
+        &self.0
+    }
+
+    fn id(&self) -> DeviceId {
+        DeviceId::Simulated(3)
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+#[test]
+fn another_kind_of_device_is_a_fault() {
+    let host = frazil_engine_cpu::host();
+    let plan = common::plans(&plain(DType::F32, 8), &host).unwrap().remove(0);
+    let stranger = Device::new(Stranger(host.target().clone()));
+    let found = plan.build(&stranger).map(|_| ());
+    assert!(matches!(found, Err(BuildError::Fault(Error::WrongDevice { .. }))), "{found:?}");
 }
