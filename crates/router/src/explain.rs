@@ -30,12 +30,10 @@ pub struct Explanation {
 impl Explanation {
     /// Engines that serve the graph, best first.
     pub fn serving(&self) -> impl Iterator<Item = (&EngineId, &[Plan])> {
-        self.answers
-            .iter()
-            .filter_map(|(id, _, answer)| match answer {
-                Answer::Served(plans) => Some((id, plans.as_slice())),
-                _ => None,
-            })
+        self.answers.iter().filter_map(|(id, _, answer)| match answer {
+            Answer::Served(plans) => Some((id, plans.as_slice())),
+            _ => None,
+        })
     }
 }
 
@@ -67,11 +65,7 @@ fn write_plan(f: &mut fmt::Formatter<'_>, plan: &Plan) -> fmt::Result {
     match plan.launches() {
         Launches::Own(names) => writeln!(f, "       launches   {}", names.join(", ")),
         Launches::Foreign { setup } => {
-            writeln!(
-                f,
-                "       launches   {} then the library's own",
-                setup.join(", ")
-            )
+            writeln!(f, "       launches   {} then the library's own", setup.join(", "))
         }
         _ => Ok(()),
     }

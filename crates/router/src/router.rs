@@ -64,11 +64,7 @@ impl Router {
         for registration in registrations {
             if let Some(first) = known.iter().find(|known| known.id == registration.id) {
                 let (first, second) = (first.package, registration.package);
-                return Err(RegistrationError {
-                    id: registration.id.clone(),
-                    first,
-                    second,
-                });
+                return Err(RegistrationError { id: registration.id.clone(), first, second });
             }
             known.push(registration);
         }
@@ -79,12 +75,7 @@ impl Router {
     pub fn over(engines: impl IntoIterator<Item = RegisteredEngine>) -> Self {
         let mut engines: Vec<_> = engines.into_iter().map(Arc::new).collect();
         engines.sort_by(|a, b| a.id().order().cmp(&b.id().order()));
-        Self {
-            engines,
-            only: None,
-            workspace_limit: None,
-            simulated_first: Vec::new(),
-        }
+        Self { engines, only: None, workspace_limit: None, simulated_first: Vec::new() }
     }
 
     /// The engines, those of this workspace in table order, then others by name.
@@ -119,28 +110,15 @@ impl Router {
             .engines
             .iter()
             .map(|engine| {
-                (
-                    engine.id().clone(),
-                    engine.maturity(),
-                    self.answer(engine, facts, target),
-                )
+                (engine.id().clone(), engine.maturity(), self.answer(engine, facts, target))
             })
             .collect();
-        let order: Vec<EngineId> = self
-            .rank(&answers)
-            .into_iter()
-            .map(|plan| plan.engine().clone())
-            .collect();
+        let order: Vec<EngineId> =
+            self.rank(&answers).into_iter().map(|plan| plan.engine().clone()).collect();
         answers.sort_by_key(|(id, ..)| {
-            order
-                .iter()
-                .position(|ranked| ranked == id)
-                .unwrap_or(order.len())
+            order.iter().position(|ranked| ranked == id).unwrap_or(order.len())
         });
-        Explanation {
-            target: target.device.to_string(),
-            answers,
-        }
+        Explanation { target: target.device.to_string(), answers }
     }
 
     fn answer(
@@ -149,11 +127,7 @@ impl Router {
         facts: &Arc<Facts>,
         target: &Arc<Target>,
     ) -> Answer {
-        if self
-            .only
-            .as_ref()
-            .is_some_and(|only| !only.contains(engine.id()))
-        {
+        if self.only.as_ref().is_some_and(|only| !only.contains(engine.id())) {
             return Answer::LeftOut;
         }
         let plans = match engine.ask(facts, target) {
@@ -162,10 +136,8 @@ impl Router {
         };
         let limit = self.workspace_limit.unwrap_or(u64::MAX);
         let found = plans.iter().map(Plan::workspace_bytes).min().unwrap_or(0);
-        let fitting: Vec<_> = plans
-            .into_iter()
-            .filter(|plan| plan.workspace_bytes() <= limit)
-            .collect();
+        let fitting: Vec<_> =
+            plans.into_iter().filter(|plan| plan.workspace_bytes() <= limit).collect();
         if fitting.is_empty() {
             Answer::Declined(Unsupported::WorkspaceLimit { found, limit })
         } else {
@@ -194,12 +166,10 @@ impl Router {
         if !plans.is_empty() {
             return Ok(plans);
         }
-        let declined = answers
-            .into_iter()
-            .filter_map(|(id, _, answer)| match answer {
-                Answer::Declined(why) => Some((id, why)),
-                _ => None,
-            });
+        let declined = answers.into_iter().filter_map(|(id, _, answer)| match answer {
+            Answer::Declined(why) => Some((id, why)),
+            _ => None,
+        });
         Err(NoEngine::new(target, declined.collect()))
     }
 
@@ -215,18 +185,12 @@ impl Router {
         facts: &Arc<Facts>,
         target: &Arc<Target>,
     ) -> Result<Plan, Error> {
-        let plans = self
-            .clone()
-            .only([name.engine.clone()])
-            .plans(facts, target)?;
+        let plans = self.clone().only([name.engine.clone()]).plans(facts, target)?;
         let target = target.device.to_string();
         plans
             .into_iter()
             .find(|plan| plan.name() == *name)
-            .ok_or_else(|| Error::NoSuchPlan {
-                name: name.clone(),
-                target,
-            })
+            .ok_or_else(|| Error::NoSuchPlan { name: name.clone(), target })
     }
 
     /// Builds the first plan that can be built. Goes on to the next plan after a foreign planner's
@@ -240,19 +204,13 @@ impl Router {
         for plan in plans {
             match plan.build(device) {
                 Ok(executable) => {
-                    return Ok(Built {
-                        executable,
-                        declined,
-                    });
+                    return Ok(Built { executable, declined });
                 }
                 Err(BuildError::Declined(why)) => declined.push((plan.name(), why)),
                 Err(BuildError::Fault(fault)) => return Err(fault),
             }
         }
-        let declined = declined
-            .into_iter()
-            .map(|(name, why)| (name.engine, why))
-            .collect();
+        let declined = declined.into_iter().map(|(name, why)| (name.engine, why)).collect();
         Err(NoEngine::new(device.target(), declined).into())
     }
 }

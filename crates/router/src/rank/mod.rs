@@ -30,9 +30,7 @@ fn rows(facts: &Facts) -> &'static [RankRow] {
 
 /// The row that ranks an engine for these facts.
 pub(crate) fn row(engine: &EngineId, facts: &Facts, target: &Target) -> Option<&'static RankRow> {
-    rows(facts)
-        .iter()
-        .find(|row| row.engine == engine.as_str() && (row.when)(facts, target))
+    rows(facts).iter().find(|row| row.engine == engine.as_str() && (row.when)(facts, target))
 }
 
 /// Sorts plans, best first. Plans of one engine keep the order that the engine gave them.
@@ -48,8 +46,6 @@ pub(crate) fn sort(plans: &mut [Plan], simulated_first: &[EngineId]) {
                 row(plan.engine(), plan.facts(), plan.target()).map_or(u32::MAX, |r| r.score);
             (late, score)
         };
-        key(a)
-            .cmp(&key(b))
-            .then_with(|| a.engine().order().cmp(&b.engine().order()))
+        key(a).cmp(&key(b)).then_with(|| a.engine().order().cmp(&b.engine().order()))
     });
 }

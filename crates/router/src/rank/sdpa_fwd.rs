@@ -5,10 +5,5 @@ use super::RankRow;
 /// Best first where several match.
 pub(super) const ROWS: &[RankRow] = &[
     // The only engine of ours for the host; nothing to measure it against.
-    RankRow {
-        engine: "sdpa_fwd_cpu",
-        when: |_, _| true,
-        score: 0,
-        measured: None,
-    },
+    RankRow { engine: "sdpa_fwd_cpu", when: |_, _| true, score: 0, measured: None },
 ];
