@@ -1,74 +1,13 @@
 //! An answer against the f64 reference and against what the file expects.
 
-use frazil::DType;
 use frazil_conformance::reference::{Head, Row};
 use frazil_conformance::tolerance::Tolerance;
 use rayon::prelude::*;
-use serde::Serialize;
 
+use super::comparison::{Comparison, Expected, Pair, index};
 use super::execute::Answer;
 use super::problem::Problem;
 use crate::input::{Input, Side, Tensor};
-
-/// One output against one source of truth.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Comparison {
-    /// `o` or `lse`.
-    pub(super) tensor: &'static str,
-    /// `reference` or the name of the expected tensor.
-    pub(super) against: &'static str,
-    /// Whether a miss counts. Expected tensors answer the inputs as stored, not as converted.
-    pub(super) held: bool,
-    /// Absolute error of the element that is worst relative to its tolerance.
-    pub(super) max_err: f64,
-    /// Tolerance of that element.
-    pub(super) tol: f64,
-    /// Elements that are not a number.
-    pub(super) num_nan: usize,
-    /// Elements outside their tolerance.
-    pub(super) num_bad: usize,
-    /// The first of them.
-    pub(super) first_bad: Option<Vec<usize>>,
-    #[serde(skip)]
-    used: f64,
-    #[serde(skip)]
-    first_bad_element: Option<usize>,
-}
-
-impl Comparison {
-    pub(super) fn is_right(&self) -> bool {
-        self.num_bad == 0
-    }
-
-    fn see(&mut self, element: usize, got: f32, want: f64, tol: f64) {
-        let got = f64::from(got);
-        self.num_nan += usize::from(got.is_nan());
-        // Infinities of one sign are equal; their difference is NaN.
-        let err = if got == want { 0.0 } else { (got - want).abs() };
-        // A tolerance of 0 allows an error of 0; NaN is never allowed.
-        let used = if err == 0.0 { 0.0 } else { err / tol };
-        let bad = used.is_nan() || used > 1.0;
-        self.num_bad += usize::from(bad);
-        if bad && self.first_bad_element.is_none_or(|first| element < first) {
-            self.first_bad_element = Some(element);
-        }
-        let used = if used.is_nan() { f64::INFINITY } else { used };
-        if used > self.used || self.tol == 0.0 {
-            (self.used, self.max_err, self.tol) = (used, err, tol);
-        }
-    }
-
-    fn merge(mut self, other: &Self) -> Self {
-        self.num_nan += other.num_nan;
-        self.num_bad += other.num_bad;
-        self.first_bad_element =
-            [self.first_bad_element, other.first_bad_element].into_iter().flatten().min();
-        if other.used > self.used || self.tol == 0.0 {
-            (self.used, self.max_err, self.tol) = (other.used, other.max_err, other.tol);
-        }
-        self
-    }
-}
 
 /// Everything that heads are compared with, widened.
 struct Judge<'a> {
@@ -94,69 +33,11 @@ struct Heads {
     dim_v: usize,
 }
 
-struct Expected {
-    values: Vec<f32>,
-    /// Half a unit in the last place, relative: the file's own rounding.
-    rounding: f64,
-}
-
-impl Expected {
-    fn of(tensor: &Tensor) -> Self {
-        let rounding = match tensor.dtype {
-            DType::F16 => 2_f64.powi(-11),
-            DType::Bf16 => 2_f64.powi(-9),
-            _ => 2_f64.powi(-24),
-        };
-        Self { values: tensor.values(), rounding }
-    }
-
-    fn at(&self, element: usize) -> (f64, f64) {
-        let value = f64::from(self.values[element]);
-        let rounding = if value.is_finite() { self.rounding * value.abs() } else { 0.0 };
-        (value, rounding)
-    }
-}
-
 /// Comparisons of one head, or of all.
 #[derive(Clone, Debug)]
 struct Comparisons {
     o: Pair,
     lse: Pair,
-}
-
-/// One output against the reference and against the file.
-#[derive(Clone, Debug)]
-struct Pair {
-    reference: Comparison,
-    expected: Comparison,
-}
-
-impl Pair {
-    fn new(tensor: &'static str, expected: &'static str, held: bool) -> Self {
-        let new = |against, held| Comparison { tensor, against, held, ..Comparison::default() };
-        Self { reference: new("reference", true), expected: new(expected, held) }
-    }
-
-    fn see(
-        &mut self,
-        element: usize,
-        got: f32,
-        (want, tol): (f64, f64),
-        expected: Option<&Expected>,
-    ) {
-        self.reference.see(element, got, want, tol);
-        if let Some(expected) = expected {
-            let (want, rounding) = expected.at(element);
-            self.expected.see(element, got, want, tol + rounding);
-        }
-    }
-
-    fn merge(self, other: Self) -> Self {
-        Self {
-            reference: self.reference.merge(&other.reference),
-            expected: self.expected.merge(&other.expected),
-        }
-    }
 }
 
 /// Compares every element.
@@ -221,7 +102,12 @@ impl Judge<'_> {
         let q = rows(q_side, &self.q, dim_qk, of_q, len_q);
         let k = rows(kv_side, &self.k, dim_qk, of_kv, len_kv);
         let v = rows(kv_side, &self.v, dim_v, of_kv, len_kv);
-        let finite_v = v.iter().all(|value| value.is_finite());
+        let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
+        let bad_keys: Vec<usize> =
+            (0..len_kv).filter(|at| !finite(&k[at * dim_qk..][..dim_qk])).collect();
+        let bad_columns: Vec<bool> = (0..dim_v)
+            .map(|column| v.iter().skip(column).step_by(dim_v).any(|value| !value.is_finite()))
+            .collect();
         let reference = Head {
             len_q,
             len_kv,
@@ -241,42 +127,45 @@ impl Judge<'_> {
         let end = if q_side.is_packed() { len_q } else { q_side.extent };
         for at in 0..end {
             let row = (at < len_q).then(|| reference.row(at));
-            self.row(&mut seen, q_side.row_index(num_q, seq, head, at), row.as_ref(), finite_v);
+            let bad_scores = row.is_some() && {
+                let seen = self.problem.visible(len_q, len_kv, at);
+                bad_keys.iter().any(|key| seen.contains(key))
+                    || !(seen.is_empty() || finite(&q[at * dim_qk..][..dim_qk]))
+            };
+            let reached = Reached { scores: bad_scores, columns: &bad_columns };
+            self.row(&mut seen, q_side.row_index(num_q, seq, head, at), row.as_ref(), reached);
         }
         seen
     }
 
     /// One row; `None` is one past the length of its sequence.
-    fn row(&self, seen: &mut Comparisons, at: usize, row: Option<&Row>, finite_v: bool) {
-        for column in 0..self.heads.dim_v {
+    fn row(&self, seen: &mut Comparisons, at: usize, row: Option<&Row>, reached: Reached<'_>) {
+        for (column, &bad) in reached.columns.iter().enumerate() {
             let element = at * self.heads.dim_v + column;
             let got = self.o[element];
             let want =
                 row.map_or((0.0, 0.0), |row| (row.o[column], self.tolerance.of_o(row, column)));
-            // What is not finite in V may reach any row of its sequence.
-            if want.0.is_finite() && (got.is_finite() || finite_v) {
+            // What is not finite in V reaches the rows that see it, and may reach any other row of
+            // its sequence.
+            if reached.scores || bad && !(got.is_finite() && want.0.is_finite()) {
+                seen.o.excuse(got);
+            } else {
                 seen.o.see(element, got, want, self.expected_o.as_ref());
             }
         }
+        if reached.scores {
+            return seen.lse.excuse(self.lse[at]);
+        }
         let want =
             row.map_or((f64::NEG_INFINITY, 0.0), |row| (row.lse, self.tolerance.of_lse(row)));
-        if !want.0.is_nan() {
-            seen.lse.see(at, self.lse[at], want, self.expected_lse.as_ref());
-        }
+        seen.lse.see(at, self.lse[at], want, self.expected_lse.as_ref());
     }
 }
 
-/// Position of an element of a contiguous tensor.
-fn index(mut element: usize, shape: &[usize]) -> Vec<usize> {
-    let mut index: Vec<usize> = shape
-        .iter()
-        .rev()
-        .map(|&extent| {
-            let at = element % extent;
-            element /= extent;
-            at
-        })
-        .collect();
-    index.reverse();
-    index
+/// What of a row NaN or infinity in the input may have reached.
+#[derive(Clone, Copy)]
+struct Reached<'a> {
+    scores: bool,
+    /// By column of V.
+    columns: &'a [bool],
 }

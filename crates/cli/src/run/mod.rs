@@ -1,5 +1,6 @@
 //! `frazil run`: tensors in, an answer and its error out.
 
+mod comparison;
 mod execute;
 mod judge;
 mod problem;

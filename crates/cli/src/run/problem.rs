@@ -1,5 +1,6 @@
 //! A file as a graph.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use frazil::{
@@ -82,6 +83,17 @@ impl Problem {
             return Err(Failure::in_file(&input.path, what));
         }
         Ok(problem)
+    }
+
+    /// Keys that a query of a sequence of these lengths sees.
+    pub(super) fn visible(&self, len_q: usize, len_kv: usize, row: usize) -> Range<usize> {
+        let Some(Band { align, left, right }) = self.band else { return 0..len_kv };
+        let (len_q, len_kv, row) = (len_q as i64, len_kv as i64, row as i64);
+        let diagonal = row + align.offset(len_q, len_kv);
+        let first = left.map_or(0, |left| diagonal - i64::from(left));
+        let end = right.map_or(len_kv, |right| diagonal + i64::from(right) + 1);
+        let inside = |at: i64| usize::try_from(at.clamp(0, len_kv)).unwrap_or(0);
+        inside(first)..inside(end).max(inside(first))
     }
 
     fn graph(input: &Input, modifiers: &Modifiers) -> Result<Self, InvalidGraph> {

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::Path;
 
-use frazil::{Align, Band, PlanName};
+use frazil::{Band, PlanName};
 use serde::Serialize;
 
+use super::comparison::Comparison;
 use super::execute::Answer;
-use super::judge::Comparison;
 use super::problem::Problem;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Input, Tensor};
@@ -45,20 +45,12 @@ struct Shape {
 /// Pairs of query and key that see one another, and live rows, over all heads.
 fn work(input: &Input, problem: &Problem) -> (f64, f64) {
     let num_heads = input.q.shape[1] as f64;
-    let (mut pairs, mut rows) = (0_u64, 0_u64);
+    let (mut pairs, mut rows) = (0, 0);
     let batch = if problem.lse.contains(&0) { 0 } else { input.q_side.batch };
     for seq in 0..batch {
         let (len_q, len_kv) = (input.q_side.sequence(seq).1, input.kv_side.sequence(seq).1);
-        let (len_q, len_kv) = (len_q as i64, len_kv as i64);
-        rows += len_q.unsigned_abs();
-        let band = problem.band.unwrap_or(Band { align: Align::TopLeft, left: None, right: None });
-        let offset = band.align.offset(len_q, len_kv);
-        for diagonal in offset..offset + len_q {
-            let first = band.left.map_or(0, |left| (diagonal - i64::from(left)).max(0));
-            let end =
-                band.right.map_or(len_kv, |right| (diagonal + i64::from(right) + 1).min(len_kv));
-            pairs += (end - first).max(0).unsigned_abs();
-        }
+        rows += len_q;
+        pairs += (0..len_q).map(|row| problem.visible(len_q, len_kv, row).len()).sum::<usize>();
     }
     (pairs as f64 * num_heads, rows as f64 * num_heads)
 }
@@ -162,19 +154,19 @@ impl<'a> Report<'a> {
 }
 
 fn write_comparison(out: &mut Output, comparison: &Comparison) -> Result<(), Failure> {
-    let Comparison { tensor, against, held, max_err, tol, num_nan, num_bad, .. } = comparison;
+    let Comparison { tensor, against, held, max_err, tol, num_nan, .. } = comparison;
     let verdict = match (comparison.is_right(), held) {
         (true, _) => out.paint(Tone::Good, "right"),
         (false, true) => out.paint(Tone::Bad, "WRONG"),
         (false, false) => out.paint(Tone::Faint, "off, as the inputs were rounded"),
     };
-    write!(
-        out,
-        "  {tensor:<4} {verdict} against {against}: error {max_err:.3e} of {tol:.3e} allowed, \
-         {num_nan} NaN"
-    )?;
+    write!(out, "  {:<10} {verdict} against {against}: ", format!("{tensor} is"))?;
+    write!(out, "error {max_err:.3e} of {tol:.3e} allowed, {num_nan} NaN")?;
+    if comparison.num_excused != 0 {
+        write!(out, ", {} not compared: NaN or Inf in the input", comparison.num_excused)?;
+    }
     if let Some(first) = &comparison.first_bad {
-        write!(out, "; {num_bad} outside, first at {first:?}")?;
+        write!(out, "; {} outside, first at {first:?}", comparison.num_bad)?;
     }
     writeln!(out)?;
     Ok(())
