@@ -49,6 +49,9 @@ pub struct Row {
     pub sum_exp: f64,
     /// Greatest magnitude of a finite score, the sink included; 0 with none.
     pub max_abs_score: f64,
+    /// Greatest `|scale| * sum_d |q_d k_d|` of a visible key: what the f32 sum behind a small score
+    /// may have passed through.
+    pub max_abs_dot: f64,
     /// `sum_j p_j^2 v_jd^2` for each column `d`, with `p` the weights.
     pub sum_p2_v2: Vec<f64>,
     /// `sum_j p_j |v_jd|` for each column.
@@ -77,13 +80,14 @@ impl Head<'_> {
         }
     }
 
-    /// Final score of query `i`, whose row of Q is given, and key `j`; `None` where the band hides
-    /// the key.
-    fn score(&self, i: usize, q: &[f64], j: usize) -> Option<f64> {
+    /// Final score of query `i`, whose row of Q is given, and key `j`, with the magnitudes of the
+    /// terms of `q . k` summed; `None` where the band hides the key.
+    fn score(&self, i: usize, q: &[f64], j: usize) -> Option<(f64, f64)> {
         if !self.sees(i, j) {
             return None;
         }
-        let mut score = self.softmax_scale * dot(q, &self.k[j * q.len()..][..q.len()]);
+        let (dot, magnitude) = dot(q, &self.k[j * q.len()..][..q.len()]);
+        let mut score = self.softmax_scale * dot;
         if let Some(cap) = self.soft_cap {
             score = cap * (score / cap).tanh();
         }
@@ -93,27 +97,35 @@ impl Head<'_> {
         if let Some((slope, align)) = self.alibi {
             score -= slope * (i as i64 + self.offset(align) - j as i64).abs() as f64;
         }
-        Some(score)
+        Some((score, magnitude))
     }
 
     /// Row `i` of the answer.
     pub fn row(&self, i: usize) -> Row {
         let d = self.head_dim_qk;
         let q: Vec<f64> = self.q[i * d..][..d].iter().map(|&x| f64::from(x)).collect();
-        let scores: Vec<Option<f64>> = (0..self.len_kv).map(|j| self.score(i, &q, j)).collect();
-        let logits = || scores.iter().flatten().copied().chain(self.sink);
+        let mut max_magnitude = 0.0_f64;
+        let mut visible: Vec<(f64, &[f32])> = Vec::with_capacity(self.len_kv);
+        for (j, v) in self.v.chunks_exact(self.head_dim_v).enumerate() {
+            if let Some((score, magnitude)) = self.score(i, &q, j) {
+                max_magnitude = max_magnitude.max(magnitude);
+                visible.push((score, v));
+            }
+        }
+        let logits = || visible.iter().map(|&(score, _)| score).chain(self.sink);
         let max = logits().fold(f64::NEG_INFINITY, f64::max);
         let exp = |logit: f64| if max == f64::NEG_INFINITY { 0.0 } else { (logit - max).exp() };
-        let sum_exp: f64 = logits().map(exp).sum();
         let max_abs_score =
             logits().map(f64::abs).filter(|score| score.is_finite()).fold(0.0, f64::max);
+        let mut weights = visible;
+        weights.iter_mut().for_each(|(score, _)| *score = exp(*score));
+        let sum_exp = weights.iter().map(|&(exp, _)| exp).chain(self.sink.map(exp)).sum::<f64>();
         // With nothing to see, every weight is 0 and so is the row.
-        let weights =
-            scores.iter().map(|score| score.map_or(0.0, exp) / sum_exp.max(f64::MIN_POSITIVE));
-        let seen: Vec<(f64, &[f32])> =
-            weights.zip(self.v.chunks_exact(self.head_dim_v)).filter(|(p, _)| *p != 0.0).collect();
-        let sums = self.sums(&seen);
-        Row { lse: max + sum_exp.ln(), max, sum_exp, max_abs_score, ..sums }
+        weights.retain(|&(exp, _)| exp != 0.0);
+        weights.iter_mut().for_each(|(exp, _)| *exp /= sum_exp);
+        let max_abs_dot = self.softmax_scale.abs() * max_magnitude;
+        let sums = self.sums(&weights);
+        Row { lse: max + sum_exp.ln(), max, sum_exp, max_abs_score, max_abs_dot, ..sums }
     }
 
     /// A row's sums over the keys seen, each with its weight and its row of V.
@@ -138,19 +150,37 @@ impl Head<'_> {
                 *dev2 += (p * (f64::from(v) - o)).powi(2);
             }
         }
-        let (lse, max, sum_exp, max_abs_score) = (0.0, 0.0, 0.0, 0.0);
-        Row { o, lse, max, sum_exp, max_abs_score, sum_p2_v2, sum_p_abs_v, sum_abs_v, sum_p2_dev2 }
+        let [lse, max, sum_exp, max_abs_score, max_abs_dot] = [0.0; 5];
+        Row {
+            o,
+            lse,
+            max,
+            sum_exp,
+            max_abs_score,
+            max_abs_dot,
+            sum_p2_v2,
+            sum_p_abs_v,
+            sum_abs_v,
+            sum_p2_dev2,
+        }
     }
 }
 
-/// Sum of products, in eight running sums so that the processor can work on all of them at once.
-fn dot(q: &[f64], k: &[f32]) -> f64 {
-    let mut sums = [0.0; 8];
-    let (q, k) = (q.chunks(8), k.chunks(8));
-    for (q, k) in q.zip(k) {
-        for ((sum, q), &k) in sums.iter_mut().zip(q).zip(k) {
-            *sum += q * f64::from(k);
+/// Sum of products, and of their magnitudes, each in eight running sums so that the processor can
+/// work on all of them at once.
+fn dot(q: &[f64], k: &[f32]) -> (f64, f64) {
+    const LANES: usize = 8;
+    let (mut sums, mut magnitudes) = ([0.0; LANES], [0.0; LANES]);
+    let mut add = |q: &[f64], k: &[f32]| {
+        for (((sum, magnitude), q), &k) in sums.iter_mut().zip(&mut magnitudes).zip(q).zip(k) {
+            let product = q * f64::from(k);
+            *sum += product;
+            *magnitude += product.abs();
         }
-    }
-    sums.iter().sum()
+    };
+    let (whole_q, rest_q) = q.as_chunks::<LANES>();
+    let (whole_k, rest_k) = k.as_chunks::<LANES>();
+    whole_q.iter().zip(whole_k).for_each(|(q, k)| add(q, k));
+    add(rest_q, rest_k);
+    (sums.iter().sum(), magnitudes.iter().sum())
 }

@@ -11,7 +11,7 @@ use crate::case::Case;
 use crate::compare::{Findings, compare};
 use crate::data::Random;
 use crate::expected::Reference;
-use crate::image::{GUARD, GUARD_BYTES, fill};
+use crate::image::{DEAD, GUARD, GUARD_BYTES, fill};
 use crate::instance::Instance;
 use crate::memory::{Block, DeviceMemory, Exposed, MemoryError};
 
@@ -49,6 +49,15 @@ impl From<MemoryError> for Stop {
     }
 }
 
+/// Which execute of a trial: they differ in what the workspace holds before.
+#[derive(Clone, Copy, Debug)]
+enum Pass {
+    /// No number in any float type.
+    First,
+    /// Random bytes.
+    Second,
+}
+
 /// What one execute left behind.
 #[derive(PartialEq, Eq)]
 struct After {
@@ -74,8 +83,8 @@ impl Trial<'_> {
             BuildError::Declined(why) => Stop::Declined(why),
             BuildError::Fault(fault) => Stop::Fault(fault.to_string()),
         })?;
-        let mut first = self.execute(&executable, 1)?;
-        let again = if self.twice { Some(self.execute(&executable, 2)?) } else { None };
+        let mut first = self.execute(&executable, Pass::First)?;
+        let again = if self.twice { Some(self.execute(&executable, Pass::Second)?) } else { None };
         let unlike = again.is_some_and(|again| again != first);
         let mut findings = compare(self.case, self.instance, self.reference, &mut first.images);
         let wrong = &mut findings.wrong;
@@ -103,8 +112,8 @@ impl Trial<'_> {
         !(self.case.q.is_dense() && self.case.kv.is_dense())
     }
 
-    /// One execute in memory of its own. `seed` sets the garbage that the workspace holds before.
-    fn execute(&self, executable: &Executable, seed: u64) -> Result<After, Stop> {
+    /// One execute in memory of its own.
+    fn execute(&self, executable: &Executable, pass: Pass) -> Result<After, Stop> {
         let memory = self.memory;
         let mut blocks = Vec::new();
         for image in &self.instance.images {
@@ -113,7 +122,7 @@ impl Trial<'_> {
             blocks.push(block);
         }
         let workspace_bytes = executable.plan().workspace_bytes();
-        let garbage = garbage(workspace_bytes, seed)?;
+        let garbage = garbage(workspace_bytes, pass)?;
         let mut workspace = memory.alloc(garbage.len() as u64)?;
         workspace.upload(0, &garbage)?;
         self.launch(executable, &mut blocks, workspace.as_mut(), memory.stream())?;
@@ -174,17 +183,23 @@ impl Trial<'_> {
     }
 }
 
-const _: () = assert!(GUARD_BYTES as u64 % WORKSPACE_ALIGN == 0);
+const _: () = assert!((GUARD_BYTES as u64).is_multiple_of(WORKSPACE_ALIGN));
 
 /// A workspace of garbage between guard zones.
-fn garbage(bytes: u64, seed: u64) -> Result<Vec<u8>, Stop> {
+fn garbage(bytes: u64, pass: Pass) -> Result<Vec<u8>, Stop> {
     let body = usize::try_from(bytes).ok().filter(|&bytes| bytes < usize::MAX / 4);
     let body = body.ok_or_else(|| Stop::Fault(format!("a workspace of {bytes} bytes")))?;
     let mut image = vec![0; body + 2 * GUARD_BYTES];
     fill(&mut image, GUARD);
-    let mut random = Random::at(seed, &[]);
-    for chunk in image[GUARD_BYTES..][..body].chunks_mut(8) {
-        chunk.copy_from_slice(&random.next_u64().to_le_bytes()[..chunk.len()]);
+    let scratch = &mut image[GUARD_BYTES..][..body];
+    match pass {
+        Pass::First => fill(scratch, DEAD),
+        Pass::Second => {
+            let mut random = Random::at(0, &[]);
+            for chunk in scratch.chunks_mut(8) {
+                chunk.copy_from_slice(&random.next_u64().to_le_bytes()[..chunk.len()]);
+            }
+        }
     }
     Ok(image)
 }

@@ -71,7 +71,7 @@ seqlen_kv = 1
     fn a_name_is_there_once() {
         assert_eq!(CaseFile::parse(CASE).unwrap().cases.len(), 1);
         let error = CaseFile::parse(&format!("{CASE}{CASE}")).unwrap_err();
-        assert_eq!(error, CaseFileError::Duplicate { name: "plain".into(), line: 12 });
+        assert_eq!(error, CaseFileError::Duplicate { name: "plain".into(), line: 13 });
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! A plain f32 engine on the host, right unless told to be wrong in one way.
 
+#![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test's engine")]
+
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use frazil_conformance::memory::HostMemory;
 use frazil_core::{
@@ -15,7 +18,7 @@ use half::{bf16, f16};
 
 /// A way to be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     None,
     DropsLastKey,
     IgnoresBand,
@@ -28,6 +31,7 @@ pub enum Fault {
     FillsDeadRowsWithMinusZero,
     ReadsPastLength,
     UsesScratch,
+    CountsExecutes,
     WrongErrorWord,
     IgnoresPageTable,
     Fails,
@@ -49,7 +53,7 @@ impl DeviceHandle for Host {
     }
 }
 
-pub fn host() -> HostMemory {
+pub(crate) fn host() -> HostMemory {
     HostMemory::new(Device::new(Host(Target::host())))
 }
 
@@ -71,7 +75,7 @@ const SERVED: &[Feature] = &[
     Feature::PaddedRowOutputs,
 ];
 
-pub fn router(fault: Fault) -> Router {
+pub(crate) fn router(fault: Fault) -> Router {
     Router::over([RegisteredEngine::new(
         EngineId::new("test/sdpa_fwd_naive"),
         FeatureSet::of(SERVED),
@@ -107,13 +111,14 @@ impl Engine for Naive {
 
     fn build(&self, plan: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {
         let Facts::SdpaFwd(facts) = plan.facts() else { unreachable!("served nothing else") };
-        Ok(Box::new(Built { facts: facts.clone(), fault: self.0 }))
+        Ok(Box::new(Built { facts: facts.clone(), fault: self.0, executes: AtomicU32::new(0) }))
     }
 }
 
 struct Built {
     facts: SdpaFwdFacts,
     fault: Fault,
+    executes: AtomicU32,
 }
 
 /// Live rows of a side, as the device tensors say.
@@ -286,7 +291,12 @@ impl Launch for Built {
             word = if outside { word.with(bit) } else { word };
         }
         let scratch = call.region(layout().1);
-        let used = if self.fault == Fault::UsesScratch { read(scratch, DType::F32) } else { 0.0 };
+        let count = self.executes.fetch_add(1, Ordering::Relaxed);
+        let used = match self.fault {
+            Fault::UsesScratch => read(scratch, DType::F32),
+            Fault::CountsExecutes => count as f32 / 256.0,
+            _ => 0.0,
+        };
         if self.fault == Fault::WrongErrorWord {
             word.0 ^= 1;
         }

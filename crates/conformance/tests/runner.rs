@@ -1,0 +1,144 @@
+//! The runner finds right engines right, and every way to be wrong that a test engine knows.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod common;
+
+use common::{Fault, host, router};
+use frazil_conformance::case::{Case, CaseFile};
+use frazil_conformance::run::{Entry, Status, Verdict, check_entry, support_answers};
+use frazil_conformance::suite::run_suite;
+use frazil_core::Target;
+
+const CASES: &str = include_str!("cases.toml");
+
+fn cases() -> Vec<Case> {
+    CaseFile::parse(CASES).unwrap().cases
+}
+
+fn case(name: &str) -> Case {
+    cases().into_iter().find(|case| case.name == name).unwrap()
+}
+
+fn verdict(case: Case, fault: Fault) -> Verdict {
+    check_entry(&case.into(), &router(fault), &host()).remove(0)
+}
+
+fn reason(verdict: &Verdict) -> &str {
+    verdict.reason.as_deref().unwrap_or("")
+}
+
+#[test]
+fn a_right_engine_is_right_in_every_form() {
+    let report = run_suite(&router(Fault::None), &host(), cases());
+    report.assert_right();
+    assert_eq!(report.totals.right, cases().len());
+    for verdict in &report.verdicts {
+        assert!(verdict.ratio().is_none_or(|ratio| ratio <= 1.0), "{verdict:?}");
+    }
+}
+
+#[rstest::rstest]
+#[case(Fault::DropsLastKey, "dense", "o[b=0,h=0,i=0")]
+#[case(Fault::DropsLastKey, "paged", "o[")]
+#[case(Fault::IgnoresBand, "band", "o[")]
+#[case(Fault::IgnoresSink, "everything", "lse[")]
+#[case(Fault::WritesPastRow, "strided", "buffer `o`")]
+#[case(Fault::WritesPastRow, "packed_lengths", "past its end")]
+#[case(
+    Fault::WritesBeforeOutput,
+    "dense",
+    "buffer `o`: 2 bytes written that must not be, first at 2 bytes before its start"
+)]
+#[case(
+    Fault::WritesInput,
+    "dense",
+    "buffer `k`: 2 bytes written that must not be, first at byte 0 (k)"
+)]
+#[case(Fault::WritesPastWorkspace, "dense", "outside of the workspace")]
+#[case(Fault::LeavesRow, "packed_prefix", "left unwritten")]
+#[case(Fault::FillsDeadRowsWithMinusZero, "padded", "= -0.0, want 0.0")]
+#[case(Fault::ReadsPastLength, "padded", "NaN")]
+#[case(Fault::ReadsPastLength, "packed_starts", "NaN")]
+#[case(Fault::UsesScratch, "dense", "320 NaN")]
+#[case(Fault::CountsExecutes, "dense", "a second execute gave other bits")]
+#[case(Fault::WrongErrorWord, "padded", "error word 0b1, want 0b0")]
+#[case(Fault::IgnoresPageTable, "paged", "o[")]
+fn a_wrong_engine_is_found(#[case] fault: Fault, #[case] name: &str, #[case] text: &str) {
+    assert_eq!(verdict(case(name), Fault::None).status, Status::Right);
+    let verdict = verdict(case(name), fault);
+    assert_eq!(verdict.status, Status::Wrong, "{verdict:?}");
+    assert!(reason(&verdict).contains(text), "{}", reason(&verdict));
+    assert!(verdict.repro.is_some());
+}
+
+#[rstest::rstest]
+#[case(Fault::Fails, "cuTest failed: TEST (7)")]
+#[case(Fault::Panics, "panicked: told to")]
+fn a_broken_engine_is_an_error(#[case] fault: Fault, #[case] text: &str) {
+    let verdict = verdict(case("dense"), fault);
+    assert_eq!(verdict.status, Status::Error);
+    assert!(reason(&verdict).contains(text), "{}", reason(&verdict));
+}
+
+#[test]
+fn a_repro_is_the_case() {
+    let verdict = verdict(case("everything"), Fault::DropsLastKey);
+    let again: Case = serde_json::from_str(verdict.repro.as_deref().unwrap()).unwrap();
+    let again = check_entry(&again.into(), &router(Fault::DropsLastKey), &host()).remove(0);
+    assert_eq!(again.max_err, verdict.max_err);
+}
+
+#[test]
+fn an_answer_that_nobody_expects_is_wrong() {
+    let mut dropout = case("dense");
+    dropout.dropout = Some(0.1);
+    let declined = verdict(dropout.clone(), Fault::None);
+    assert_eq!(declined.status, Status::Declined);
+    assert_eq!(declined.reason.as_deref(), Some("Feature: feature dropout"));
+    for (name, answer, status) in [
+        ("naive", "Feature(dropout)", Status::Declined),
+        ("test/sdpa_fwd_naive", "Feature(dropout)", Status::Declined),
+        ("naive", "served", Status::Wrong),
+        ("cpu", "Feature(dropout)", Status::Wrong),
+    ] {
+        dropout.answers = [(name.into(), answer.into())].into();
+        assert_eq!(verdict(dropout.clone(), Fault::None).status, status, "{name} {answer}");
+    }
+    let answers = support_answers(&dropout, &router(Fault::None), &Target::host()).unwrap();
+    assert_eq!(answers.into_values().collect::<Vec<_>>(), ["Feature(dropout)"]);
+}
+
+#[test]
+fn a_graph_that_means_nothing_is_invalid_and_a_case_that_does_is_an_error() {
+    let mut invalid = case("dense");
+    invalid.num_q_heads = 3;
+    assert_eq!(verdict(invalid, Fault::None).status, Status::Invalid);
+    let mut short = case("padded");
+    short.batch += 1;
+    let verdict = verdict(short, Fault::None);
+    assert_eq!(verdict.status, Status::Error);
+    assert!(reason(&verdict).contains("q.lengths has 3 entries"), "{}", reason(&verdict));
+}
+
+/// Runs of one entry whose values are the same share a reference; the worst decides.
+#[test]
+fn an_entry_is_as_good_as_its_worst_run() {
+    let mut entry = Entry::from(case("packed_lengths"));
+    entry.runs.push(case("packed_prefix"));
+    entry.runs.push(case("band"));
+    let right = check_entry(&entry, &router(Fault::None), &host()).remove(0);
+    assert_eq!(right.status, Status::Right, "{right:?}");
+    let wrong = check_entry(&entry, &router(Fault::IgnoresBand), &host()).remove(0);
+    assert_eq!(wrong.status, Status::Wrong);
+}
+
+/// The same sequences, however they are stored, have the same error to the last bit.
+#[test]
+fn values_do_not_depend_on_storage() {
+    let errors: Vec<_> = ["packed_lengths", "packed_prefix", "packed_starts"]
+        .map(|name| verdict(case(name), Fault::None).max_err)
+        .into();
+    assert_eq!(errors[0], errors[1]);
+    assert_eq!(errors[0], errors[2]);
+}
