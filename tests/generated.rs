@@ -1,0 +1,63 @@
+//! Cases at random: whatever an engine accepts runs and is right, and what it declines it declines
+//! for the reason that the contract gives.
+
+mod common;
+
+use frazil_conformance::case::Case;
+use frazil_conformance::generator::case_from_seed;
+use frazil_conformance::run::{Entry, Status, check_entry};
+use rayon::prelude::*;
+
+use common::{host, router};
+
+/// What the CPU engine must make of a case.
+fn expected(case: &Case) -> Status {
+    let is_8_bit = case.dtype.bytes() == 1 || case.o_dtype().bytes() == 1;
+    if case.note.is_some() {
+        Status::Invalid
+    } else if case.dropout.is_some() || case.block_mask || is_8_bit {
+        Status::Declined
+    } else {
+        Status::Right
+    }
+}
+
+/// Runs a range of cases and lists every one that went otherwise, with the line that repeats it.
+fn run(seeds: std::ops::Range<u64>) {
+    let wrong: Vec<String> = seeds
+        .into_par_iter()
+        .filter_map(|seed| {
+            let case = case_from_seed(seed);
+            let (router, memory) = (router(), host());
+            let verdicts = check_entry(&Entry::from(case.clone()), &router, &memory);
+            let expected = expected(&case);
+            let verdict = verdicts.into_iter().find(|verdict| verdict.status != expected)?;
+            let reason = verdict.reason.unwrap_or_default();
+            let repro = serde_json::to_string(&case).unwrap();
+            let (engine, status) = (verdict.engine, verdict.status);
+            Some(format!(
+                "seed {seed}: {engine} is {status:?}, expected {expected:?}: {reason}\n    frazil repro '{repro}'"
+            ))
+        })
+        .collect();
+    let first = wrong.iter().take(10).map(String::as_str).collect::<Vec<_>>().join("\n");
+    assert!(wrong.is_empty(), "{} of the cases went wrong; the first:\n{first}", wrong.len());
+}
+
+/// Cases of the short run; the long one starts where it ends.
+const SHORT: u64 = 400;
+
+#[test]
+fn generated_cases_are_right_or_declined_for_a_reason() {
+    run(0..SHORT);
+}
+
+#[test]
+#[ignore = "long run: cargo xtask test --long"]
+fn twenty_thousand_more_are() {
+    for block in 0..20 {
+        let begin = SHORT + 1000 * block;
+        eprintln!("seeds {begin} to {}", begin + 1000);
+        run(begin..begin + 1000);
+    }
+}

@@ -1,0 +1,64 @@
+//! The CPU engine against the f64 reference: every case of ours, the bug log, and the peer's own
+//! configurations.
+
+mod common;
+
+use frazil_conformance::run::Entry;
+use frazil_conformance::suite::run_suite;
+
+use common::{host, own_cases, peer_entries, router};
+
+/// Work on live rows up to which a configuration of the peer runs every time. Those of at most this
+/// much are most of the file and a small part of its work.
+const FAST_FLOPS: u64 = 500_000_000;
+
+fn run_own(file: &str) {
+    let (_, cases) = own_cases().into_iter().find(|(name, _)| *name == file).unwrap();
+    assert!(!cases.is_empty());
+    run_suite(&router(), &host(), cases).assert_right();
+}
+
+#[test]
+fn plain_cases_are_right() {
+    run_own("sdpa_fwd");
+}
+
+#[test]
+fn storage_cases_are_right() {
+    run_own("sdpa_fwd_storage");
+}
+
+#[test]
+fn edge_cases_are_right() {
+    run_own("sdpa_fwd_edges");
+}
+
+#[test]
+fn bug_log_cases_are_right() {
+    run_own("sdpa_fwd_buglog");
+}
+
+/// Configurations that the CPU engine is expected to serve, those of little work apart.
+fn served_by_work() -> (Vec<Entry>, Vec<Entry>) {
+    let is_served = |entry: &Entry| {
+        let expect = entry.expect.as_ref().unwrap();
+        expect["sdpa_fwd_cpu"] == "served"
+    };
+    let is_fast = |entry: &Entry| entry.runs[0].live_flops() <= FAST_FLOPS;
+    peer_entries(&router()).into_iter().filter(is_served).partition(is_fast)
+}
+
+#[test]
+fn the_peers_smaller_configurations_are_right() {
+    let (fast, long) = served_by_work();
+    eprintln!("{} configurations run, {} left to the long run", fast.len(), long.len());
+    assert_eq!((fast.len(), long.len()), (613, 237));
+    run_suite(&router(), &host(), fast).assert_right();
+}
+
+#[test]
+#[ignore = "long run: cargo xtask test --long"]
+fn the_peers_larger_configurations_are_right() {
+    let (_, long) = served_by_work();
+    run_suite(&router(), &host(), long).assert_right();
+}

@@ -1,0 +1,155 @@
+//! What every engine answers to every case, without running one.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use frazil::target::fixtures;
+use frazil::{EngineId, Target};
+use frazil_conformance::case::Case;
+use frazil_conformance::declare::CaseError;
+use frazil_conformance::generator::case_from_seed;
+use frazil_conformance::peer::PeerFile;
+use frazil_conformance::run::{short_name, support_answers};
+
+use common::{own_cases, peer_entries, peer_file, router};
+
+type Answers = BTreeMap<EngineId, String>;
+
+fn answers(case: &Case, target: &Target) -> Answers {
+    support_answers(case, &router(), target).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Whether an engine runs on that kind of device at all.
+fn is_at_home(engine: &EngineId, target_name: &str) -> bool {
+    (short_name(engine) == "cpu") == (target_name == "host")
+}
+
+#[test]
+fn every_case_names_every_engines_answer() {
+    let mut wrong = Vec::new();
+    for (file, cases) in own_cases() {
+        for case in cases {
+            let found = answers(&case, &fixtures::host());
+            let found: BTreeMap<String, String> =
+                found.into_iter().map(|(engine, answer)| (engine.to_string(), answer)).collect();
+            if case.answers != found {
+                wrong
+                    .push(format!("{file} {}: {found:?}, case says {:?}", case.name, case.answers));
+            }
+            if case.note.is_none() {
+                wrong.push(format!("{file} {}: has no note", case.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_configuration_of_the_peer_is_answered_as_the_rules_say() {
+    let mut wrong = Vec::new();
+    for entry in peer_entries(&router()) {
+        let expect = entry.expect.unwrap();
+        for case in &entry.runs {
+            for (engine, found) in answers(case, &fixtures::host()) {
+                if expect.get(engine.as_str()) != Some(&found) {
+                    let expect = expect.get(engine.as_str());
+                    wrong.push(format!(
+                        "{}: {engine} answers {found}, rules say {expect:?}",
+                        case.name
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// Counts of answers by file and engine, one line each.
+fn table(target: &Target) -> String {
+    let mut counts: BTreeMap<(String, String, String), usize> = BTreeMap::new();
+    let mut count = |file: &str, case: &Case| {
+        for (engine, answer) in answers(case, target) {
+            *counts.entry((file.into(), engine.to_string(), answer)).or_default() += 1;
+        }
+    };
+    for (file, cases) in own_cases() {
+        cases.iter().for_each(|case| count(file, case));
+    }
+    for entry in peer_file().entries {
+        // Forms and values of one configuration are answered alike, as tested above.
+        count("peer_sdpa", &entry.runs[0]);
+    }
+    let line = |((file, engine, answer), count)| format!("{file} {engine} {answer} {count}\n");
+    counts.into_iter().map(line).collect()
+}
+
+#[test]
+fn answers_by_kind_are_those_last_seen() {
+    let expected = "\
+peer_sdpa sdpa_fwd_cpu DType 272
+peer_sdpa sdpa_fwd_cpu Feature(block_mask) 16
+peer_sdpa sdpa_fwd_cpu Feature(dropout) 30
+peer_sdpa sdpa_fwd_cpu served 850
+sdpa_fwd sdpa_fwd_cpu DType 3
+sdpa_fwd sdpa_fwd_cpu Feature(block_mask) 1
+sdpa_fwd sdpa_fwd_cpu Feature(dropout) 3
+sdpa_fwd sdpa_fwd_cpu served 123
+sdpa_fwd_buglog sdpa_fwd_cpu served 92
+sdpa_fwd_edges sdpa_fwd_cpu served 68
+sdpa_fwd_storage sdpa_fwd_cpu served 104
+";
+    assert_eq!(table(&fixtures::host()), expected);
+}
+
+/// A feature that the engine lacks is named before the device is looked at.
+#[test]
+fn an_engine_declines_devices_that_are_not_its_own() {
+    let cases: Vec<Case> = own_cases().into_iter().flat_map(|(_, cases)| cases).collect();
+    for (name, make) in fixtures::ALL {
+        let target = make();
+        for case in &cases {
+            for (engine, answer) in answers(case, &target) {
+                let expected = if case.answers[engine.as_str()].starts_with("Feature") {
+                    &case.answers[engine.as_str()]
+                } else if is_at_home(&engine, name) {
+                    continue;
+                } else {
+                    "Device"
+                };
+                assert_eq!(answer, expected, "{} {engine} on {name}", case.name);
+            }
+        }
+    }
+}
+
+/// Each row is read, and those that share an id would hide one another.
+#[test]
+fn the_peers_file_is_read_whole() {
+    let PeerFile { entries, rules } = peer_file();
+    assert!(!rules.is_empty());
+    let ids: std::collections::BTreeSet<&str> =
+        entries.iter().map(|entry| entry.id.as_str()).collect();
+    assert_eq!((entries.len(), ids.len()), (1168, 1168));
+    let of_type = |bytes| entries.iter().filter(|e| e.runs[0].dtype.bytes() == bytes).count();
+    assert_eq!((of_type(2), of_type(1)), (896, 272));
+    // 256 ragged rows of f16 and bf16, and 32 of f8, run in three forms; all with two kinds of
+    // values.
+    let runs: usize = entries.iter().map(|entry| entry.runs.len()).sum();
+    assert_eq!(runs, 2 * (1168 + 2 * (256 + 32)));
+}
+
+/// A graph that contradicts itself is refused by core, for a generated case that says so and for
+/// no other.
+#[test]
+fn a_contradiction_is_refused_and_nothing_else() {
+    for seed in 0..5000 {
+        let case = case_from_seed(seed);
+        let refused = match support_answers(&case, &router(), &fixtures::host()) {
+            Ok(_) => false,
+            Err(CaseError::Graph(_)) => true,
+            Err(error) => panic!("seed {seed}: {error}"),
+        };
+        assert_eq!(refused, case.note.is_some(), "seed {seed}: {:?}", case.note);
+    }
+}
