@@ -134,6 +134,7 @@ impl Judge<'_> {
             Role::O => usize::try_from(self.case.head_dim_v()).unwrap_or(0),
             _ => 1,
         };
+        let mut got = Vec::with_capacity(columns);
         for (b, &len) in (0_u64..).zip(&live.q.lens) {
             for h in 0..self.case.num_q_heads {
                 let head = reference.head(b, h);
@@ -143,13 +144,15 @@ impl Judge<'_> {
                         Role::O => self.placed.row(live, b, h, i),
                         _ => self.placed.run(live.q.row_output(&geometry, b, h, i), 0),
                     };
-                    for column in 0..columns {
-                        let want = self.want(role, head, i, column, i < len);
-                        if compared {
-                            self.element(run, (b, h, i, column), want);
+                    if compared {
+                        got.clear();
+                        run.load(self.image, columns, &mut got);
+                        for (column, &got) in got.iter().enumerate() {
+                            let want = self.want(role, head, i, column, i < len);
+                            self.element(run, (b, h, i, column), got, want);
                         }
-                        run.copy(self.before, self.image, column);
                     }
+                    run.copy(self.before, self.image, columns);
                 }
             }
         }
@@ -176,18 +179,20 @@ impl Judge<'_> {
         }
     }
 
-    fn element(&mut self, run: Run, index: Index, want: Want) {
-        let got = run.load(self.image, index.3);
-        let worst = judge(got, want);
-        self.output.count += 1;
-        self.output.num_nan += usize::from(got.is_nan());
-        self.output.worst = Worst::worse_of(self.output.worst, Some(worst));
-        // A share of the tolerance that is no number is past it.
-        if worst.ratio() <= 1.0 {
+    fn element(&mut self, run: Run, index: Index, got: f32, want: Want) {
+        let judged = judge(got, want);
+        let output = &mut self.output;
+        output.count += 1;
+        output.num_nan += usize::from(got.is_nan());
+        let ratio = judged.ratio();
+        if output.worst.is_none_or(|worst| ratio > worst.ratio()) {
+            output.worst = Some(judged);
+        }
+        if ratio <= 1.0 {
             return;
         }
-        self.output.num_wrong += 1;
-        if self.output.first.is_none() {
+        output.num_wrong += 1;
+        if output.first.is_none() {
             let name = self.placed.tensor.role.name();
             let (b, h, i, d) = index;
             let column = if name == "o" { format!(",d={d}") } else { String::new() };
@@ -198,7 +203,7 @@ impl Judge<'_> {
                 format!("= {got:?}")
             };
             let Want { value, tol } = want;
-            self.output.first = Some(format!("{place} {got}, want {value:?} within {tol:.3e}"));
+            output.first = Some(format!("{place} {got}, want {value:?} within {tol:.3e}"));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a run must give: the reference's rows with their tolerances.
 //!
 //! The reference reads Q, K, V and the modifiers from the bytes that the engine is given, at the
-//! rows that the (clamped) lengths, starts and page ids name. Where live rows of a packed Q overlap,
+//! rows that the (clamped) lengths, starts and page ids name. Where live rows of packed Q overlap,
 //! which only hostile data do, two sequences write one row of O: values are then not compared, and
 //! what remains is memory safety and the error word.
 
@@ -157,8 +157,7 @@ impl<'a> Inputs<'a> {
         let image = &self.instance.images[placed.image].bytes;
         let mut values = Vec::with_capacity(size(rows) * columns);
         for i in 0..rows {
-            let run = placed.row(&self.instance.live, b, h, i);
-            values.extend((0..columns).map(|column| run.load(image, column)));
+            placed.row(&self.instance.live, b, h, i).load(image, columns, &mut values);
         }
         values
     }
@@ -172,7 +171,7 @@ impl<'a> Inputs<'a> {
         let mut values = Vec::with_capacity(size(len_q * len_kv));
         for i in 0..len_q {
             let run = placed.run(head + i * geometry.stride(2), geometry.stride(3));
-            values.extend((0..size(len_kv)).map(|j| run.load(image, j)));
+            run.load(image, size(len_kv), &mut values);
         }
         Some(values)
     }
@@ -182,8 +181,10 @@ impl<'a> Inputs<'a> {
         let Some(placed) = self.instance.tensor(role) else { return 0.0 };
         let geometry = &placed.tensor.geometry;
         let (first, axis) = if geometry.rank() == 2 { (b * geometry.stride(0), 1) } else { (0, 0) };
-        let run = placed.run(first, geometry.stride(axis));
-        run.load(&self.instance.images[placed.image].bytes, size(h)).into()
+        let run = placed.run(first + h * geometry.stride(axis), 0);
+        let mut values = Vec::with_capacity(1);
+        run.load(&self.instance.images[placed.image].bytes, 1, &mut values);
+        values[0].into()
     }
 }
 

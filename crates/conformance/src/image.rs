@@ -25,9 +25,9 @@ pub(crate) struct Image {
 
 /// Fills with two bytes repeated.
 pub(crate) fn fill(bytes: &mut [u8], pair: [u8; 2]) {
-    for chunk in bytes.chunks_mut(2) {
-        chunk.copy_from_slice(&pair[..chunk.len()]);
-    }
+    let (pairs, rest) = bytes.as_chunks_mut::<2>();
+    pairs.fill(pair);
+    rest.copy_from_slice(&pair[..rest.len()]);
 }
 
 impl Image {
@@ -54,14 +54,21 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    fn element(&self, index: usize) -> std::ops::Range<usize> {
-        let at = self.at + index * self.step;
-        at..at + usize::try_from(self.dtype.bytes()).unwrap_or(0)
+    fn size(&self) -> usize {
+        match self.dtype {
+            DType::F16 | DType::Bf16 => 2,
+            _ => 4,
+        }
     }
 
-    /// Bytes of one element.
-    pub(crate) fn bytes<'a>(&self, image: &'a [u8], index: usize) -> &'a [u8] {
-        &image[self.element(index)]
+    fn element(&self, index: usize) -> std::ops::Range<usize> {
+        let at = self.at + index * self.step;
+        at..at + self.size()
+    }
+
+    /// The bytes of elements, of which there are `count`, where nothing lies between them.
+    fn dense(&self, count: usize) -> Option<std::ops::Range<usize>> {
+        (self.step == self.size()).then(|| self.at..self.at + count * self.step)
     }
 
     pub(crate) fn store(&self, image: &mut [u8], values: &[f32]) {
@@ -75,23 +82,40 @@ impl Run {
         }
     }
 
-    pub(crate) fn load(&self, image: &[u8], index: usize) -> f32 {
-        let element = self.bytes(image, index);
+    /// Writes what stands for an output not yet written.
+    pub(crate) fn poison(&self, image: &mut [u8], count: usize) {
+        match self.dense(count) {
+            Some(row) => fill(&mut image[row], POISON),
+            None => (0..count).for_each(|index| fill(&mut image[self.element(index)], POISON)),
+        }
+    }
+
+    /// Appends elements, widened.
+    pub(crate) fn load(&self, image: &[u8], count: usize, values: &mut Vec<f32>) {
+        let two = |at: usize| [image[at], image[at + 1]];
+        let places = (0..count).map(|index| self.at + index * self.step);
         match self.dtype {
-            DType::F16 => f16::from_le_bytes([element[0], element[1]]).to_f32(),
-            DType::Bf16 => bf16::from_le_bytes([element[0], element[1]]).to_f32(),
-            _ => f32::from_le_bytes([element[0], element[1], element[2], element[3]]),
+            DType::F16 => values.extend(places.map(|at| f16::from_le_bytes(two(at)).to_f32())),
+            DType::Bf16 => values.extend(places.map(|at| bf16::from_le_bytes(two(at)).to_f32())),
+            _ => values.extend(places.map(|at| {
+                let ([a, b], [c, d]) = (two(at), two(at + 2));
+                f32::from_le_bytes([a, b, c, d])
+            })),
         }
     }
 
     /// Whether an element still holds what outputs are filled with.
     pub(crate) fn is_poison(&self, image: &[u8], index: usize) -> bool {
-        self.bytes(image, index).chunks(2).all(|pair| pair == POISON)
+        image[self.element(index)].chunks(2).all(|pair| pair == POISON)
     }
 
-    /// Copies one element from one image to another.
-    pub(crate) fn copy(&self, from: &[u8], to: &mut [u8], index: usize) {
-        let element = self.element(index);
-        to[element.clone()].copy_from_slice(&from[element]);
+    /// Copies elements from one image to another.
+    pub(crate) fn copy(&self, from: &[u8], to: &mut [u8], count: usize) {
+        if let Some(row) = self.dense(count) {
+            return to[row.clone()].copy_from_slice(&from[row]);
+        }
+        for element in (0..count).map(|index| self.element(index)) {
+            to[element.clone()].copy_from_slice(&from[element]);
+        }
     }
 }

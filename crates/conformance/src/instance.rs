@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use crate::case::Case;
 use crate::data;
 use crate::declare::{CaseError, Declared, DeclaredTensor};
-use crate::image::{GUARD_BYTES, Image, POISON, Run, fill};
+use crate::image::{GUARD_BYTES, Image, Run};
 use crate::ints::SideInts;
 use crate::live::Live;
 use crate::sizes::Sizes;
@@ -114,13 +114,9 @@ impl Instance {
             let geometry = &placed.tensor.geometry;
             let last = geometry.rank() - 1;
             let image = &mut self.images[placed.image].bytes;
+            let columns = usize::try_from(geometry.extent(last)).unwrap_or(0);
             for_each_row(geometry, &mut |element| {
-                let run = placed.run(element, geometry.stride(last));
-                for column in 0..usize::try_from(geometry.extent(last)).unwrap_or(0) {
-                    let at = run.at + column * run.step;
-                    let bytes = usize::try_from(run.dtype.bytes()).unwrap_or(0);
-                    fill(&mut image[at..at + bytes], POISON);
-                }
+                placed.run(element, geometry.stride(last)).poison(image, columns);
             });
         }
     }

@@ -3,6 +3,8 @@
 //! Written from the contract, for well-formed and hostile data alike: a length above its bound
 //! becomes the bound, a negative one 0; packed sequences are cut to the rows that exist, which are
 //! those below `max_total` and the capacity; page ids are moved to the nearest page of the pool.
+//! Where starts are sums of lengths, what follows a length above its bound starts where the tensor
+//! says, not where the bound would put it.
 
 use frazil_core::{ErrorWord, Geometry, LengthBounds, Role};
 
@@ -129,12 +131,12 @@ impl LiveSide {
             }
             SideCase::PackedLengths { .. } => {
                 let lens = lengths(&mut clamp);
-                let first = |next: &mut i64, &len: &u64| {
+                let first = |next: &mut i64, &length: &i32| {
                     let start = *next;
-                    *next += signed(len);
+                    *next += i64::from(length.max(0));
                     Some(start)
                 };
-                let starts = lens.iter().scan(0, first).collect();
+                let starts = ints.lengths.iter().scan(0, first).collect();
                 Self::packed(side, sizes, starts, lens, word, bits)
             }
             SideCase::PackedPrefix { .. } => {

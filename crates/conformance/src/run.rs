@@ -13,7 +13,7 @@ use crate::declare::{CaseError, Declared, declare};
 use crate::expected::{Reference, reference_key};
 use crate::instance::Instance;
 use crate::memory::DeviceMemory;
-use crate::trial::{Outcome, Trial};
+use crate::trial::{Outcome, Stage, Trial};
 
 /// Cases below that many operations are run with every plan, each twice.
 const SMALL_FLOPS: u64 = 50_000_000;
@@ -233,18 +233,21 @@ fn judge_run(
     let reference = cached(case, &declared, &instance, cache)?;
     let small = case.live_flops() < SMALL_FLOPS;
     let trial = Trial { case, instance: &instance, reference: &reference, memory, twice: small };
+    let mut stage = Stage::new(&instance, memory).map_err(|error| {
+        CaseError::Case(format!("{}: memory for its buffers: {error}", case.name))
+    })?;
     for (id, plans) in served {
         let plans = if small { &plans[..] } else { &plans[..1] };
-        judgements.insert(id, judge_plans(&trial, plans));
+        judgements.insert(id, judge_plans(&trial, &mut stage, plans));
     }
     Ok(judgements)
 }
 
 /// Runs plans of one engine until one is not right.
-fn judge_plans(trial: &Trial<'_>, plans: &[Plan]) -> Judged {
+fn judge_plans(trial: &Trial<'_>, stage: &mut Stage, plans: &[Plan]) -> Judged {
     let mut worst = None;
     for plan in plans {
-        let Findings { wrong, worst: found } = match trial.run(plan) {
+        let Findings { wrong, worst: found } = match trial.run(plan, stage) {
             Outcome::Done(findings) => findings,
             Outcome::Declined(why) => return Judged::new(Status::Declined, declined(&why)),
             Outcome::Fault(why) => {

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use frazil_core::{
-    Bindings, BuildError, Executable, Plan, Stream, Unsupported, WORKSPACE_ALIGN, Workspace,
+    Bindings, BuildError, Executable, Plan, Unsupported, WORKSPACE_ALIGN, Workspace,
 };
 
 use crate::case::Case;
@@ -58,10 +58,56 @@ enum Pass {
     Second,
 }
 
-/// What one execute left behind.
+/// Memory for the buffers of a case, and copies of what came back. Used by all its trials, since
+/// fresh memory costs more than the small cases do.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    blocks: Vec<Box<dyn Block>>,
+    images: Vec<Vec<u8>>,
+}
+
+impl Stage {
+    pub(crate) fn new(instance: &Instance, memory: &dyn DeviceMemory) -> Result<Self, MemoryError> {
+        let images = &instance.images;
+        let blocks = images.iter().map(|image| memory.alloc(image.bytes.len() as u64));
+        Ok(Self {
+            blocks: blocks.collect::<Result<_, _>>()?,
+            images: images.iter().map(|image| vec![0; image.bytes.len()]).collect(),
+        })
+    }
+
+    /// Puts every buffer in the state before an execute.
+    fn reset(&mut self, instance: &Instance) -> Result<(), MemoryError> {
+        let mut blocks = self.blocks.iter_mut().zip(&instance.images);
+        blocks.try_for_each(|(block, image)| block.upload(0, &image.bytes))
+    }
+
+    /// Copies every buffer back.
+    fn fetch(&mut self) -> Result<(), MemoryError> {
+        let mut blocks = self.blocks.iter().zip(&mut self.images);
+        blocks.try_for_each(|(block, image)| block.download(0, image))
+    }
+
+    /// Whether the buffers hold what was fetched before.
+    fn is_as_fetched(&self) -> Result<bool, MemoryError> {
+        const PIECE: usize = 1 << 20;
+        let mut piece = vec![0; PIECE];
+        for (block, image) in self.blocks.iter().zip(&self.images) {
+            for (at, before) in image.chunks(PIECE).enumerate() {
+                let now = &mut piece[..before.len()];
+                block.download((at * PIECE) as u64, now)?;
+                if now != before {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What one execute left in the workspace.
 #[derive(PartialEq, Eq)]
 struct After {
-    images: Vec<Vec<u8>>,
     error_word: Option<u32>,
     /// Whether guard zones of the workspace were written.
     workspace_burst: bool,
@@ -69,8 +115,8 @@ struct After {
 
 impl Trial<'_> {
     /// Builds and executes a plan, panics included, and judges what it did.
-    pub(crate) fn run(&self, plan: &Plan) -> Outcome {
-        match catch_unwind(AssertUnwindSafe(|| self.try_run(plan))) {
+    pub(crate) fn run(&self, plan: &Plan, stage: &mut Stage) -> Outcome {
+        match catch_unwind(AssertUnwindSafe(|| self.try_run(plan, stage))) {
             Ok(Ok(findings)) => Outcome::Done(findings),
             Ok(Err(Stop::Declined(why))) => Outcome::Declined(why),
             Ok(Err(Stop::Fault(why))) => Outcome::Fault(why),
@@ -78,15 +124,16 @@ impl Trial<'_> {
         }
     }
 
-    fn try_run(&self, plan: &Plan) -> Result<Findings, Stop> {
+    fn try_run(&self, plan: &Plan, stage: &mut Stage) -> Result<Findings, Stop> {
         let executable = plan.build(self.memory.device()).map_err(|error| match error {
             BuildError::Declined(why) => Stop::Declined(why),
             BuildError::Fault(fault) => Stop::Fault(fault.to_string()),
         })?;
-        let mut first = self.execute(&executable, Pass::First)?;
-        let again = if self.twice { Some(self.execute(&executable, Pass::Second)?) } else { None };
-        let unlike = again.is_some_and(|again| again != first);
-        let mut findings = compare(self.case, self.instance, self.reference, &mut first.images);
+        let first = self.execute(&executable, stage, Pass::First)?;
+        stage.fetch()?;
+        let stable = !self.twice
+            || self.execute(&executable, stage, Pass::Second)? == first && stage.is_as_fetched()?;
+        let mut findings = compare(self.case, self.instance, self.reference, &mut stage.images);
         let wrong = &mut findings.wrong;
         if first.workspace_burst {
             wrong.push("bytes written outside of the workspace".into());
@@ -101,7 +148,7 @@ impl Trial<'_> {
             }
             _ => {}
         }
-        if unlike {
+        if !stable {
             wrong.push("a second execute gave other bits".into());
         }
         Ok(findings)
@@ -112,43 +159,39 @@ impl Trial<'_> {
         !(self.case.q.is_dense() && self.case.kv.is_dense())
     }
 
-    /// One execute in memory of its own.
-    fn execute(&self, executable: &Executable, pass: Pass) -> Result<After, Stop> {
-        let memory = self.memory;
-        let mut blocks = Vec::new();
-        for image in &self.instance.images {
-            let mut block = memory.alloc(image.bytes.len() as u64)?;
-            block.upload(0, &image.bytes)?;
-            blocks.push(block);
-        }
-        let workspace_bytes = executable.plan().workspace_bytes();
-        let garbage = garbage(workspace_bytes, pass)?;
-        let mut workspace = memory.alloc(garbage.len() as u64)?;
+    /// One execute, from fresh buffers.
+    fn execute(
+        &self,
+        executable: &Executable,
+        stage: &mut Stage,
+        pass: Pass,
+    ) -> Result<After, Stop> {
+        stage.reset(self.instance)?;
+        let garbage = garbage(executable.plan().workspace_bytes(), pass)?;
+        let mut workspace = self.memory.alloc(garbage.len() as u64)?;
         workspace.upload(0, &garbage)?;
-        self.launch(executable, &mut blocks, workspace.as_mut(), memory.stream())?;
-        memory.sync()?;
-        let mut images = Vec::new();
-        for (block, image) in blocks.iter().zip(&self.instance.images) {
-            let mut bytes = vec![0; image.bytes.len()];
-            block.download(0, &mut bytes)?;
-            images.push(bytes);
+        self.launch(executable, &mut stage.blocks, workspace.as_mut())?;
+        self.memory.sync()?;
+        let end = garbage.len() - GUARD_BYTES;
+        let mut guard = [0; GUARD_BYTES];
+        let mut workspace_burst = false;
+        for at in [0, end] {
+            workspace.download(at as u64, &mut guard)?;
+            workspace_burst |= guard != garbage[at..][..GUARD_BYTES];
         }
-        let mut scratch = vec![0; garbage.len()];
-        workspace.download(0, &mut scratch)?;
-        let body = GUARD_BYTES..scratch.len() - GUARD_BYTES;
-        let workspace_burst = scratch[..body.start] != garbage[..body.start]
-            || scratch[body.end..] != garbage[body.end..];
+        let mut word = [0; 4];
         let error_word = match executable.plan().error_word() {
             None => None,
+            Some(offset) if offset.saturating_add(4) > (end - GUARD_BYTES) as u64 => {
+                let text = format!("the error word at {offset} is not in the workspace");
+                return Err(Stop::Fault(text));
+            }
             Some(offset) => {
-                let at = body.start + usize::try_from(offset).unwrap_or(usize::MAX / 2);
-                let word = scratch[..body.end].get(at..at + 4).ok_or_else(|| {
-                    Stop::Fault(format!("the error word at {offset} is not in the workspace"))
-                })?;
-                Some(u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+                workspace.download(GUARD_BYTES as u64 + offset, &mut word)?;
+                Some(u32::from_le_bytes(word))
             }
         };
-        Ok(After { images, error_word, workspace_burst })
+        Ok(After { error_word, workspace_burst })
     }
 
     fn launch(
@@ -156,7 +199,6 @@ impl Trial<'_> {
         executable: &Executable,
         blocks: &mut [Box<dyn Block>],
         workspace: &mut dyn Block,
-        stream: Stream,
     ) -> Result<(), Stop> {
         let device = self.memory.device().id();
         let guard = GUARD_BYTES as u64;
@@ -178,7 +220,7 @@ impl Trial<'_> {
         let bytes = executable.plan().workspace_bytes();
         let workspace = Workspace::new(Exposed::new(workspace, device).part(guard, bytes));
         executable
-            .execute(&bindings, workspace, stream)
+            .execute(&bindings, workspace, self.memory.stream())
             .map_err(|error| Stop::Fault(error.to_string()))
     }
 }
