@@ -9,12 +9,21 @@ const STEPS: [Step; 3] = [
     ("rustfmt", &["fmt", "--all", "--check"], None),
     (
         "clippy",
-        &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"],
+        &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--keep-going",
+            "--",
+            "-D",
+            "warnings",
+        ],
         None,
     ),
     (
         "rustdoc",
-        &["doc", "--workspace", "--all-features", "--no-deps"],
+        &["doc", "--workspace", "--all-features", "--no-deps", "--keep-going"],
         Some(("RUSTDOCFLAGS", "-D warnings")),
     ),
 ];

@@ -9,7 +9,11 @@ use std::process::Stdio;
 use crate::{Failure, cargo, root, say};
 
 /// Tiers made of the files of `tests/` whose names begin so.
-const BY_NAME: [(&str, &str); 2] = [("support", "support"), ("numerics-cpu", "numerics_cpu")];
+const BY_NAME: [(&str, &[&str]); 3] = [
+    ("support", &["support"]),
+    ("numerics-cpu", &["numerics_cpu", "generated"]),
+    ("contract-cpu", &["contract_cpu", "no_allocation"]),
+];
 
 /// What to run, and how.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -65,7 +69,8 @@ fn tiers(root: &Path) -> Vec<Tier> {
     let mut named: Vec<(&str, Vec<String>)> =
         BY_NAME.iter().map(|&(name, _)| (name, Vec::new())).collect();
     for (stem, at_root) in test_targets(root) {
-        let tier = BY_NAME.iter().position(|(_, prefix)| at_root && stem.starts_with(prefix));
+        let is_of = |prefixes: &[&str]| prefixes.iter().any(|prefix| stem.starts_with(prefix));
+        let tier = BY_NAME.iter().position(|(_, prefixes)| at_root && is_of(prefixes));
         let select = tier.map_or(&mut rest, |tier| &mut named[tier].1);
         select.extend(["--test".to_owned(), stem]);
     }

@@ -134,12 +134,13 @@ pub(crate) enum FloatType {
 /// error, skipped), max_err, tol, reason; then one object with totals.
 #[derive(Debug, Args)]
 #[command(
+    visible_alias = "repro",
     after_help = "Example:\n  frazil check --filter paged --max-gflop 0.5 tests/cases/sdpa_fwd.toml"
 )]
 pub(crate) struct Check {
-    /// Files of cases.
-    #[arg(required = true, value_name = "FILE")]
-    pub(crate) files: Vec<PathBuf>,
+    /// Files of cases; or one case as JSON, as a case that went wrong prints itself.
+    #[arg(required = true, value_name = "FILE|JSON")]
+    pub(crate) sources: Vec<PathBuf>,
     /// Ask this engine alone, by name (sdpa_fwd_cpu) or short name (cpu).
     #[arg(long, value_name = "NAME")]
     pub(crate) engine: Option<String>,
@@ -176,7 +177,7 @@ pub(crate) enum DeviceName {
 pub(crate) struct Explain {
     /// A file of cases, or one case as JSON.
     #[arg(value_name = "FILE|JSON")]
-    pub(crate) source: String,
+    pub(crate) source: PathBuf,
     /// The case of the file; absent: all of them.
     #[arg(long, value_name = "NAME")]
     pub(crate) case: Option<String>,

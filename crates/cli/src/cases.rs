@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::failure::Failure;
 
 /// Reads a file of cases: ours as TOML or as JSON lines, or the peer's JSON lines.
-pub(crate) fn read_file(path: &Path, router: &Router) -> Result<Vec<Entry>, Failure> {
+fn read_file(path: &Path, router: &Router) -> Result<Vec<Entry>, Failure> {
     let bytes = fs::read(path).map_err(|error| Failure::in_file(path, error))?;
     let text = String::from_utf8(bytes).map_err(|error| Failure::in_file(path, error))?;
     let extension = path.extension().and_then(|extension| extension.to_str());
@@ -52,14 +52,13 @@ fn read_json_lines(text: &str, router: &Router) -> Result<Vec<Entry>, String> {
     lines().map(case).collect()
 }
 
-/// Cases of a file, or the one that the text itself is.
-pub(crate) fn read(source: &str, router: &Router) -> Result<Vec<Entry>, Failure> {
-    if source.trim_start().starts_with('{') {
-        // One object, on as many lines as the shell let through.
-        let object: Value = serde_json::from_str(source)
-            .map_err(|error| Failure::Input(format!("the case given is no JSON: {error}")))?;
-        return read_json_lines(&object.to_string(), router)
-            .map_err(|what| Failure::Input(format!("the case given: {what}")));
-    }
-    read_file(Path::new(source), router)
+/// Cases of a file, or the one that the argument itself is.
+pub(crate) fn read(source: &Path, router: &Router) -> Result<Vec<Entry>, Failure> {
+    let inline = source.to_str().filter(|text| text.trim_start().starts_with('{'));
+    let Some(text) = inline else { return read_file(source, router) };
+    // One object, on as many lines as the shell let through.
+    let object: Value = serde_json::from_str(text)
+        .map_err(|error| Failure::Input(format!("the case given is no JSON: {error}")))?;
+    read_json_lines(&object.to_string(), router)
+        .map_err(|what| Failure::Input(format!("the case given: {what}")))
 }

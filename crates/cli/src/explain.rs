@@ -61,7 +61,7 @@ pub(crate) fn explain(args: &args::Explain, out: &mut Output) -> Result<Outcome,
         if entries.is_empty() {
             let near: Vec<&str> = known.iter().map(String::as_str).take(5).collect();
             let what = format!("no case `{name}` among {}: {}, …", known.len(), near.join(", "));
-            return Err(Failure::Input(format!("{}: {what}", args.source)));
+            return Err(Failure::Input(format!("{}: {what}", args.source.display())));
         }
     }
     let mut outcome = Outcome::Right;

@@ -188,3 +188,48 @@ fn a_case_can_be_an_argument() {
     let peer = frazil(["explain", "--json", PEER]);
     assert_eq!(peer.assert_code(0).json().len(), 1, "runs that differ in values ask one question");
 }
+
+#[test]
+fn a_wrong_case_prints_what_repeats_it() {
+    let path = write("repeated.toml", PLAIN.replace("cpu = \"served\"", "cpu = \"DType\""));
+    let said = frazil(["check", path.to_str().unwrap()]);
+    let line =
+        said.assert_code(1).stdout.lines().find_map(|line| line.trim().strip_prefix("frazil "));
+    let (command, case) = line.unwrap().split_once(' ').unwrap();
+    frazil([command, case.trim_matches('\'')]).assert_code(1);
+}
+
+#[test]
+fn declines_alone_are_code_3_unless_the_file_states_them() {
+    let stated = write("stated.toml", DROPOUT);
+    frazil(["check", stated.to_str().unwrap()]).assert_code(0);
+    let silent: String =
+        DROPOUT.lines().filter(|l| !l.starts_with("answers")).collect::<Vec<_>>().join("\n");
+    let silent = write("silent.toml", silent);
+    frazil(["check", silent.to_str().unwrap()]).assert_code(3);
+}
+
+#[test]
+fn hostile_numbers_are_answers() {
+    for (field, value) in [
+        ("batch", "4611686018427387904"),
+        ("seqlen_q", "9223372036854775807"),
+        ("seqlen_kv", "4294967296"),
+        ("head_dim_qk", "0"),
+        ("num_q_heads", "3"),
+        ("num_kv_heads", "0"),
+        ("softmax_scale", "nan"),
+    ] {
+        let lines =
+            PLAIN.lines().filter(|line| !line.starts_with(field) && !line.starts_with("answers"));
+        let text = format!("{}\n{field} = {value}\n", lines.collect::<Vec<_>>().join("\n"));
+        let path = write(&format!("hostile_{field}.toml"), text);
+        let said = frazil(["check", path.to_str().unwrap()]);
+        said.assert_code(1);
+        assert!(
+            said.stdout.contains("INVALID") || said.stdout.contains("ERROR"),
+            "{field}: {said:?}"
+        );
+        frazil(["explain", path.to_str().unwrap()]).assert_code(2);
+    }
+}

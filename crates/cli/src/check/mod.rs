@@ -25,8 +25,8 @@ pub(crate) fn check(args: &args::Check, out: &mut Output) -> Result<Outcome, Fai
     let router = select::router(args.engine.as_deref())?;
     let engines = select::engines(&router, args.engine.as_deref());
     let mut entries = Vec::new();
-    for path in &args.files {
-        entries.extend(cases::read_file(path, &router)?);
+    for source in &args.sources {
+        entries.extend(cases::read(source, &router)?);
     }
     if let Some(filter) = &args.filter {
         let all = entries.len();
@@ -45,7 +45,7 @@ pub(crate) fn check(args: &args::Check, out: &mut Output) -> Result<Outcome, Fai
     workers::run(&jobs, args.jobs.get(), |entry, verdicts| {
         progress.clear();
         for verdict in verdicts.iter().filter(|verdict| engines.contains(&verdict.engine)) {
-            report.add(verdict, out)?;
+            report.add(entry, verdict, out)?;
         }
         progress.done(&entry.id);
         Ok(())
@@ -54,12 +54,12 @@ pub(crate) fn check(args: &args::Check, out: &mut Output) -> Result<Outcome, Fai
     report.finish(out)
 }
 
-/// The verdict on an entry that is not run: one for each engine.
-fn skipped(entry: &Entry, engines: &[EngineId], reason: &str) -> Vec<Verdict> {
+/// The verdict on an entry that was not judged: one for each engine.
+fn not_judged(entry: &Entry, engines: &[EngineId], status: Status, reason: &str) -> Vec<Verdict> {
     let verdict = |engine: &EngineId| Verdict {
         id: entry.id.clone(),
         engine: engine.clone(),
-        status: Status::Skipped,
+        status,
         max_err: None,
         tol: None,
         reason: Some(reason.to_owned()),

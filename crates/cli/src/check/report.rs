@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use frazil::EngineId;
-use frazil_conformance::run::{Status, Totals, Verdict};
+use frazil_conformance::run::{Entry, Status, Totals, Verdict};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -14,6 +14,8 @@ use crate::output::{Output, Tone};
 pub(super) struct Report {
     engines: Vec<Line>,
     totals: Totals,
+    /// Declines that a file states.
+    num_expected_declines: usize,
 }
 
 /// One engine of the summary.
@@ -31,8 +33,16 @@ struct Last {
 }
 
 impl Report {
-    pub(super) fn add(&mut self, verdict: &Verdict, out: &mut Output) -> Result<(), Failure> {
+    pub(super) fn add(
+        &mut self,
+        entry: &Entry,
+        verdict: &Verdict,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
         self.totals.add(verdict.status);
+        // A decline that a file does not state, where it states any, is no decline but wrong.
+        let expected = entry.expect.is_some() && verdict.status == Status::Declined;
+        self.num_expected_declines += usize::from(expected);
         let known = self.engines.iter().position(|line| line.engine == verdict.engine);
         let at = known.unwrap_or_else(|| {
             let (engine, totals) = (verdict.engine.clone(), Totals::default());
@@ -51,15 +61,15 @@ impl Report {
     }
 
     pub(super) fn finish(&self, out: &mut Output) -> Result<Outcome, Failure> {
-        let Totals { wrong, invalid, error, right, .. } = self.totals;
+        let Totals { wrong, invalid, error, right, declined, .. } = self.totals;
         if out.json {
             out.object(&Last { totals: self.totals })?;
         } else {
             self.write_table(out)?;
         }
-        Ok(match (wrong + invalid + error, right, self.totals.declined) {
+        Ok(match (wrong + invalid + error, right, declined - self.num_expected_declines) {
             (1.., ..) => Outcome::Wrong,
-            // Declines among answers are answers; nothing but declines is none.
+            // A decline beside right answers is one of several engines'; nothing else is none.
             (0, 0, 1..) => Outcome::Declined,
             _ => Outcome::Right,
         })
@@ -105,7 +115,8 @@ fn write_verdict(verdict: &Verdict, out: &mut Output) -> Result<(), Failure> {
     }
     writeln!(out)?;
     if let Some(repro) = repro {
-        writeln!(out, "    {repro}")?;
+        // As a shell reads it back.
+        writeln!(out, "    frazil repro '{}'", repro.replace('\'', r"'\''"))?;
     }
     Ok(())
 }

@@ -1,14 +1,16 @@
 //! Cases on several threads, verdicts in the order of the cases.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use frazil::{Device, EngineId, Router};
+use frazil_conformance::case::Case;
 use frazil_conformance::memory::HostMemory;
-use frazil_conformance::run::{Entry, Verdict, check_entry};
+use frazil_conformance::run::{Entry, Status, Verdict, check_entry};
 
-use super::skipped;
+use super::not_judged;
 use crate::failure::Failure;
 
 /// What there is to do.
@@ -57,14 +59,21 @@ pub(super) fn run(
 
 impl Jobs<'_> {
     fn verdicts(&self, entry: &Entry, memory: &HostMemory) -> Vec<Verdict> {
-        let gflop = |case: &frazil_conformance::case::Case| case.live_flops() as f64 / 1e9;
-        let work = entry.runs.iter().map(gflop).fold(0.0, f64::max);
-        if work > self.limit {
-            let engines: Vec<EngineId> =
-                self.router.engines().map(|engine| engine.id().clone()).collect();
-            let reason = format!("{work:.3} GFLOP, the limit set is {}", self.limit);
-            return skipped(entry, &engines, &reason);
-        }
-        check_entry(entry, self.router, memory)
+        let engines = || -> Vec<EngineId> {
+            self.router.engines().map(|engine| engine.id().clone()).collect()
+        };
+        // A case can hold any numbers; one that breaks the runner must not end the others.
+        catch_unwind(AssertUnwindSafe(|| {
+            if self.limit.is_finite() {
+                let gflop = |case: &Case| case.live_flops() as f64 / 1e9;
+                let work = entry.runs.iter().map(gflop).fold(0.0, f64::max);
+                if work > self.limit {
+                    let reason = format!("{work:.3} GFLOP, the limit set is {}", self.limit);
+                    return not_judged(entry, &engines(), Status::Skipped, &reason);
+                }
+            }
+            check_entry(entry, self.router, memory)
+        }))
+        .unwrap_or_else(|_| not_judged(entry, &engines(), Status::Error, "the runner panicked"))
     }
 }
