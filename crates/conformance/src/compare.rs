@@ -41,7 +41,8 @@ impl Worst {
     }
 }
 
-/// Compares every output and every byte that is not one; `images` are the buffers as they came back.
+/// Compares every output and every byte that is not one; `images` are the buffers as they came
+/// back.
 ///
 /// Each element that the engine must write is judged, then replaced by what was there before, so
 /// that afterwards any difference left is a byte that nobody may write.

@@ -1,8 +1,8 @@
 //! What every frazil engine must show.
 //!
-//! Cases as data ([`case`]), the f64 [`reference`] and the [`tolerance`] it implies, and a runner
-//! ([`run`], [`suite`]) over any router and any device's [`memory`], for tests, the command line and
-//! engines that live elsewhere.
+//! Cases as data ([`case`]), the f64 [`mod@reference`] and the [`tolerance`] it implies, and a
+//! runner ([`run`], [`suite`]) over any router and any device's [`memory`], for tests, the command
+//! line and engines that live elsewhere.
 
 #![deny(unsafe_code)]
 
@@ -11,9 +11,9 @@ pub mod case;
 mod compare;
 mod data;
 pub mod declare;
+mod expected;
 #[cfg(feature = "generator")]
 pub mod generator;
-mod expected;
 mod image;
 mod instance;
 mod ints;

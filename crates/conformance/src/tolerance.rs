@@ -1,8 +1,8 @@
 //! How far an engine may be from the reference.
 //!
 //! One function of the reference's own sums, never set per case. The terms: rounding of the weights
-//! before the second product (type `p`), rounding of the output (type of O), and what f32 scores and
-//! an f32 exponential lose. An approximate `tanh` moves each score by up to `cap * 2^-10`, which
+//! before the second product (type `p`), rounding of the output (type of O), and what f32 scores
+//! and an f32 exponential lose. An approximate `tanh` moves each score by up to `cap * 2^-10`, which
 //! moves the row towards the keys concerned. Weights and outputs too small to be normal numbers of
 //! their type are rounded by an absolute amount, not a relative one.
 
