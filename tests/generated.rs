@@ -33,7 +33,7 @@ fn run(seeds: std::ops::Range<u64>) {
             let expected = expected(&case);
             let verdict = verdicts.into_iter().find(|verdict| verdict.status != expected)?;
             let reason = verdict.reason.unwrap_or_default();
-            let repro = serde_json::to_string(&case).unwrap();
+            let repro = serde_json::to_string(&case).expect("a case is data");
             let (engine, status) = (verdict.engine, verdict.status);
             Some(format!(
                 "seed {seed}: {engine} is {status:?}, expected {expected:?}: {reason}\n    frazil repro '{repro}'"

@@ -13,7 +13,8 @@ use common::{host, own_cases, peer_entries, router};
 const FAST_FLOPS: u64 = 500_000_000;
 
 fn run_own(file: &str) {
-    let (_, cases) = own_cases().into_iter().find(|(name, _)| *name == file).unwrap();
+    let (_, cases) =
+        own_cases().into_iter().find(|(name, _)| *name == file).expect("one of our files");
     assert!(!cases.is_empty());
     run_suite(&router(), &host(), cases).assert_right();
 }
@@ -41,7 +42,7 @@ fn bug_log_cases_are_right() {
 /// Configurations that the CPU engine is expected to serve, those of little work apart.
 fn served_by_work() -> (Vec<Entry>, Vec<Entry>) {
     let is_served = |entry: &Entry| {
-        let expect = entry.expect.as_ref().unwrap();
+        let expect = entry.expect.as_ref().expect("the file has rules");
         expect["sdpa_fwd_cpu"] == "served"
     };
     let is_fast = |entry: &Entry| entry.runs[0].live_flops() <= FAST_FLOPS;

@@ -12,7 +12,7 @@ use frazil_conformance::generator::case_from_seed;
 use frazil_conformance::peer::PeerFile;
 use frazil_conformance::run::{short_name, support_answers};
 
-use common::{own_cases, peer_entries, peer_file, router};
+use common::{OWN_FILES, own_cases, peer_entries, peer_file, router};
 
 type Answers = BTreeMap<EngineId, String>;
 
@@ -137,6 +137,23 @@ fn the_peers_file_is_read_whole() {
     // values.
     let runs: usize = entries.iter().map(|entry| entry.runs.len()).sum();
     assert_eq!(runs, 2 * (1168 + 2 * (256 + 32)));
+}
+
+/// Groups A to C of the public bug log: each entry is a case, or the head of the file says where it
+/// is held instead.
+#[test]
+fn the_bug_log_is_covered() {
+    let ids = [
+        1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 15, 17, 18, 20, 21, 23, 24, 26, 27, 29, 30, 31, 33,
+        34, 35, 36, 38, 39, 40, 42, 43, 44, 45, 47, 49, 50, 52, 53, 54, 56, 57, 58, 59, 60, 62, 63,
+        64, 65, 67, 68, 70, 72, 73, 74, 76, 77, 79,
+    ];
+    let (_, text) = OWN_FILES.iter().find(|(name, _)| *name == "sdpa_fwd_buglog").unwrap();
+    let head: String = text.lines().take_while(|line| line.starts_with('#')).collect();
+    for id in ids {
+        let is_case = text.contains(&format!("name = \"pp_{id:02}_"));
+        assert!(is_case || head.contains(&format!("PP-{id:02}")), "PP-{id:02}");
+    }
 }
 
 /// A graph that contradicts itself is refused by core, for a generated case that says so and for

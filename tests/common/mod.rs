@@ -18,7 +18,7 @@ pub(crate) const OWN_FILES: [(&str, &str); 4] = [
 
 /// The engines linked into this test.
 pub(crate) fn router() -> Router {
-    Router::from_registrations().unwrap()
+    Router::from_registrations().expect("each engine has a name of its own")
 }
 
 /// This computer.
@@ -37,7 +37,7 @@ pub(crate) fn own_cases() -> Vec<(&'static str, Vec<Case>)> {
 
 /// The peer's configurations.
 pub(crate) fn peer_file() -> PeerFile {
-    peer::read(include_str!("../cases/peer_sdpa.jsonl")).unwrap()
+    peer::read(include_str!("../cases/peer_sdpa.jsonl")).expect("the file is well formed")
 }
 
 /// The same with what the file's rules expect of the engines here.

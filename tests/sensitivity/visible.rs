@@ -93,7 +93,6 @@ fn shown(band: Option<Band>) -> Vec<Vec<BTreeSet<usize>>> {
         bindings.bind(*id, memory.buffer()).unwrap();
     }
     executable.execute(&bindings, Workspace::new(scratch.buffer()), Stream::HOST).unwrap();
-    drop(bindings);
     let words = tensors[3].1.as_bytes().chunks_exact(4);
     let words: Vec<f32> = words.map(|word| f32::from_ne_bytes(word.try_into().unwrap())).collect();
     let row = |row: &[f32]| (0..SKV).filter(|&j| row[j] != 0.0).collect();

@@ -1,6 +1,6 @@
 //! The reader against the meaning of each field, on rows written out here.
 
-use frazil_core::{Align, Band, DType, LseForm};
+use frazil_core::{Align, Band, DType, EngineId, LseForm};
 use serde_json::{Map, Value, json};
 
 use super::{PeerFile, read};
@@ -185,4 +185,14 @@ fn a_bad_line_is_named_with_its_field() {
     assert!(error.starts_with("line 1: field `rules`: rule `cpu: dropuot"), "{error}");
     assert!(read("[]").unwrap_err().to_string().starts_with("line 1: not a JSON object"));
     assert!(read(&format!("{good}\n{{\"rules\": []}}")).is_err(), "rules stand at the head");
+}
+
+/// The runner counts an engine that is not named as a failure.
+#[test]
+fn an_engine_without_a_rule_is_not_named() {
+    let text = format!("{{\"rules\": [\"cpu: else -> served\"]}}\n{}", row(&json!({})));
+    let engines = ["sdpa_fwd_cpu", "sdpa_fwd_sm80"].map(EngineId::new);
+    let expect = read(&text).unwrap().entries(&engines).remove(0).expect.unwrap();
+    assert_eq!(expect.into_iter().collect::<Vec<_>>(), [("sdpa_fwd_cpu".into(), "served".into())]);
+    assert_eq!(read(&row(&json!({}))).unwrap().entries(&engines)[0].expect, None);
 }
