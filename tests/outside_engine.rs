@@ -3,6 +3,8 @@
 //!
 //! It serves dense f32 attention with a band, the plainest way, and declines the rest.
 
+mod common;
+
 use std::sync::Arc;
 
 use frazil::{
@@ -10,6 +12,9 @@ use frazil::{
     EngineId, EngineRegistration, Error, Facts, Feature, FeatureSet, Launch, Launches, Layout,
     Maturity, Plan, Role, Router, SdpaFwdFacts, Support, Target, Unsupported, View, inventory,
 };
+use frazil_conformance::case::BiasCase;
+use frazil_conformance::run::Entry;
+use frazil_conformance::suite::run_suite;
 
 const ID: EngineId = EngineId::new("example/sdpa_fwd_plain");
 
@@ -96,19 +101,28 @@ impl Ready {
             f64::from(self.0.softmax_scale) * products.sum::<f64>()
         };
         let keys = || (0..len_kv).filter(seen);
+        let columns = || (0..shape.head_dim_v).map(|d| [b, h, i, d]);
         let max = keys().map(score).fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = keys().map(|j| (score(j) - max).exp()).sum();
-        for d in 0..shape.head_dim_v {
-            let products =
-                keys().map(|j| (score(j) - max).exp() * f64::from(v.read([b, kv_head, j, d])));
-            let value = if sum > 0.0 { products.sum::<f64>() / sum } else { 0.0 };
-            #[expect(clippy::cast_possible_truncation, reason = "rounded to the type of O")]
-            o.write([b, h, i, d], value as f32);
+        columns().for_each(|index| o.write(index, 0.0));
+        let mut sum = 0.0;
+        for j in keys() {
+            let weight = (score(j) - max).exp();
+            sum += weight;
+            for index in columns() {
+                let value = v.read([b, kv_head, j, index[3]]);
+                o.write(index, o.read(index) + to_f32(weight) * value);
+            }
         }
-        #[expect(clippy::cast_possible_truncation, reason = "rounded to the type of the LSE")]
-        let lse = (max + sum.ln()) as f32;
-        lse
+        if sum > 0.0 {
+            columns().for_each(|index| o.write(index, o.read(index) / to_f32(sum)));
+        }
+        to_f32(max + sum.ln())
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "rounded to the type of the tensors")]
+fn to_f32(value: f64) -> f32 {
+    value as f32
 }
 
 fn sees(band: Option<Band>, i: u64, j: u64, (len_q, len_kv): (u64, u64)) -> bool {
@@ -166,4 +180,25 @@ fn it_registers_and_ranks_after_ours() {
     let plans = router.plans(&facts, &Arc::new(Target::host())).unwrap();
     assert_eq!(plans[0].engine().as_str(), "sdpa_fwd_cpu");
     assert_eq!(plans.last().unwrap().engine(), &ID);
+}
+
+/// What an author elsewhere writes: their engine, our cases, one call. Cases of the files name the
+/// answers of engines in this workspace alone, so any typed answer will do here, and whatever is
+/// served must be right.
+#[test]
+fn it_passes_the_suite() {
+    let ours = |registration: &&EngineRegistration| registration.id == ID;
+    let registered = inventory::iter::<EngineRegistration>.into_iter().filter(ours);
+    let router = Router::collect(registered).unwrap();
+    let cases = common::own_cases().into_iter().flat_map(|(_, cases)| cases);
+    let small = cases.filter(|case| case.live_flops() <= 20_000_000);
+    let entries = small.map(|mut case| {
+        // Most cases are in the types of GPUs; all of them make sense in the one that it serves.
+        (case.dtype, case.o_dtype) = (DType::F32, None);
+        case.bias = case.bias.map(|bias| BiasCase { dtype: DType::F32, ..bias });
+        Entry { expect: None, ..case.into() }
+    });
+    let report = run_suite(&router, &common::host(), entries);
+    report.assert_right();
+    assert!(report.totals.right >= 10 && report.totals.declined >= 50, "{report}");
 }
