@@ -374,6 +374,8 @@ fn override_rules_are_kept() {
     // SAFETY: neither handle nor memory is ever used, since the calls are refused.
     #[expect(unsafe_code, reason = "a stream of a GPU that is not there")]
     let stream = unsafe { Stream::from_raw(0) };
+    // The tensor of lengths may have any stride: the rules speak of Q, K, V and O.
+    let lengths = Geometry::strided(&[2], &[3]).unwrap();
     for (strides, axis) in [([64, 32, 8, 2], 3), ([64, 32, 9, 1], 2), ([66, 32, 8, 1], 0)] {
         let mut bindings = Bindings::new();
         for (at, id) in ALL.into_iter().enumerate() {
@@ -381,7 +383,11 @@ fn override_rules_are_kept() {
             // SAFETY: as above.
             #[expect(unsafe_code, reason = "memory of a GPU that is not there")]
             let buffer = unsafe { Buffer::from_raw(addr, 1 << 16, DeviceId::Cuda(0)) };
-            bindings.bind(id, buffer).unwrap();
+            if id == LENGTHS {
+                bindings.bind_as(id, buffer, lengths).unwrap();
+            } else {
+                bindings.bind(id, buffer).unwrap();
+            }
         }
         // SAFETY: as above.
         #[expect(unsafe_code, reason = "memory of a GPU that is not there")]

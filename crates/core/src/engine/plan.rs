@@ -22,10 +22,10 @@ pub enum Launches {
     },
 }
 
-/// What the strides of an override may be.
+/// What the strides of an override of Q, K, V or O may be; those of other tensors are free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverrideRules {
-    /// The last axis of Q, K, V and O must keep stride 1.
+    /// The last axis must keep stride 1.
     pub unit_stride: bool,
     /// Every other stride must be a multiple of this many bytes; 1 leaves them free.
     pub stride_multiple_bytes: u32,

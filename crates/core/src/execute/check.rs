@@ -34,7 +34,8 @@ pub(super) fn checked<'a>(
             .ok_or_else(|| BindingError::Missing { tensor: desc.name().into(), id: desc.id() })?;
         if let Some(geometry) = &binding.geometry {
             overridden = true;
-            check_override(port, geometry, executable.plan.override_rules())?;
+            let rules = executable.plan.override_rules();
+            check_override(port, geometry, rules, ports.has_rows(port))?;
         }
         *view = Some(bound(port, binding, device)?);
     }
@@ -87,11 +88,13 @@ fn bound(port: &Port, binding: &Binding<'_>, device: DeviceId) -> Result<View, B
     Ok(View { addr, geometry })
 }
 
-/// One override against the declaration and the plan's rules.
+/// One override against the declaration and the plan's rules, whose strides speak of tensors with
+/// rows.
 fn check_override(
     port: &Port,
     geometry: &Geometry,
     rules: Option<OverrideRules>,
+    has_rows: bool,
 ) -> Result<(), BindingError> {
     let desc = port.desc();
     let tensor = || desc.name().to_owned();
@@ -117,15 +120,22 @@ fn check_override(
             });
         }
         let stride = geometry.stride(axis);
-        let stride_bytes = stride * desc.dtype().bytes();
-        let rule = if axis == last && rules.unit_stride && stride > 1 {
-            "the last axis must have stride 1"
-        } else if axis != last && !stride_bytes.is_multiple_of(rules.stride_multiple_bytes.into()) {
-            "its bytes are not a multiple of what the plan's rules state"
+        let rule = if axis == last {
+            let breaks = has_rows && rules.unit_stride && stride > 1;
+            breaks.then_some("the last axis must have stride 1")
         } else {
-            continue;
+            let multiple = u64::from(rules.stride_multiple_bytes);
+            let breaks = has_rows && !(stride * desc.dtype().bytes()).is_multiple_of(multiple);
+            breaks.then_some("its bytes are not a multiple of what the plan's rules state")
         };
-        return Err(BindingError::OverrideStride { tensor: tensor(), axis, found: stride, rule });
+        if let Some(rule) = rule {
+            return Err(BindingError::OverrideStride {
+                tensor: tensor(),
+                axis,
+                found: stride,
+                rule,
+            });
+        }
     }
     if port.is_output() && geometry.may_overlap_itself() {
         return Err(BindingError::OverridesDisagree(InvalidGraph::OutputOverlapsItself {

@@ -83,7 +83,8 @@ impl LengthBounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Sequences {
-    /// `lengths[B]`: sequence `b` starts at the sum of the lengths before it.
+    /// `lengths[B]`: sequence `b` starts at the sum of the lengths before it, as the tensor gives
+    /// them: one above its bound still moves what follows by all of itself, a negative one by 0.
     Lengths(TensorId),
     /// `prefix[B+1]`: length `prefix[b+1] - prefix[b]`, first row `prefix[b] - prefix[0]`.
     Prefix(TensorId),
