@@ -23,7 +23,7 @@ impl Case {
 
 impl SideCase {
     /// Rows of each sequence, negative ones as 0; `None` where every row of the extents is live.
-    fn live_lengths(&self) -> Option<Vec<u64>> {
+    pub(crate) fn live_lengths(&self) -> Option<Vec<u64>> {
         let count = |length: i64| u64::try_from(length).unwrap_or(0);
         match self {
             Self::Dense => None,

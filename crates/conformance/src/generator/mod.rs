@@ -137,9 +137,13 @@ fn assemble(
     // Bounds belong to the declaration: what is hostile to them would be fine in a larger one.
     let hostile = larger.is_none();
     let q = q.side(SideForm { batch, seqlen: seqlen_q, is_q: true, hostile });
-    let kv = kv.side(SideForm { batch, seqlen: seqlen_kv, is_q: false, hostile });
+    let mut kv = kv.side(SideForm { batch, seqlen: seqlen_kv, is_q: false, hostile });
     let mut error_word = Vec::new();
     side::bits(&q, seqlen_q, ["q_length", "q_rows"], &mut error_word);
+    let sees_all = extras.band.is_none_or(|band| !band.is_bounded());
+    if !(sees_all && error_word.is_empty() && side::meet(&q, &kv, seqlen_q)) {
+        side::keep_pages_inside(&mut kv);
+    }
     side::bits(&kv, seqlen_kv, ["kv_length", "kv_rows"], &mut error_word);
     let num_q_heads = shape.group * shape.num_kv_heads;
     Case {

@@ -218,6 +218,23 @@ impl SideDraw {
     }
 }
 
+/// Whether some sequence has live rows of both sides; Q is never short of rows here.
+pub(super) fn meet(q: &SideCase, kv: &SideCase, seqlen_q: u64) -> bool {
+    let Some(kv) = kv.live_lengths() else { return seqlen_q > 0 };
+    let q = q.live_lengths().unwrap_or_else(|| vec![seqlen_q; kv.len()]);
+    q.iter().zip(kv).any(|(&q, kv)| q > 0 && kv > 0)
+}
+
+/// A page that no query sees need not be read, and an id that is not read sets no bit: whether one
+/// outside the pool is reported is then the engine's to choose.
+pub(super) fn keep_pages_inside(kv: &mut SideCase) {
+    if let SideCase::Paged { pages, .. } = kv
+        && *pages == PageOrder::OutsideFirst
+    {
+        *pages = PageOrder::Shuffled;
+    }
+}
+
 fn int32(count: u64) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
