@@ -87,9 +87,13 @@ impl Job {
     }
 }
 
-/// Calls are made inside a pool: entering one from outside may allocate in the pool's own queue.
+/// Calls are made inside a pool whose threads all run: entering one from outside may allocate in the
+/// pool's own queue, and so does each thread when it starts and when it looks for work the first
+/// time, which it has done when it answers a broadcast.
 fn in_pool<R: Send>(work: impl FnOnce() -> R + Send) -> R {
-    rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap().install(work)
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    pool.broadcast(|_| ());
+    pool.install(work)
 }
 
 /// One test, since the counter sees every thread of the process and tests run side by side.
