@@ -1,6 +1,8 @@
 //! Calls that do not fit their plan are refused before anything is written, by a variant that names
 //! the tensor, the value and the limit.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
 use std::sync::Arc;
 
 use frazil::{

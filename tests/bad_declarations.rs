@@ -1,6 +1,8 @@
 //! Graphs that mean nothing are refused when declared, by a variant that names the tensor, the
 //! value and the limit. One row each.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
 use frazil::{
     Align, Band, BlockMask, DType, Dropout, GeometryError, Graph, GraphBuilder, InvalidGraph,
     LengthBounds, LseForm, SdpaFwd, Sequences, Storage, TensorId, TensorSpec,

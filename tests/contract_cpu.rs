@@ -1,5 +1,7 @@
 //! The rules of execute that need no GPU: what a call may depend on, and what it leaves behind.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
 use std::sync::Arc;
 
 use frazil::{
@@ -119,7 +121,6 @@ impl Job {
         }
         let workspace = Workspace::new(self.workspace.buffer());
         self.built.executable.execute(&bindings, workspace, Stream::HOST).unwrap();
-        drop(bindings);
         let at = usize::try_from(self.built.executable.plan().error_word().unwrap()).unwrap();
         let word = self.workspace.as_bytes()[at..at + 4].try_into().unwrap();
         let outputs = [self.tensors[3].as_bytes(), self.tensors[4].as_bytes()].concat();

@@ -1,5 +1,7 @@
 //! `execute` makes no heap allocation on the host: a thousand calls under a counting allocator.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
 use std::sync::Arc;
 
 use frazil::{

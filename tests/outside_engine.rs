@@ -3,6 +3,8 @@
 //!
 //! It serves dense f32 attention with a band, the plainest way, and declines the rest.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
 mod common;
 
 use std::sync::Arc;

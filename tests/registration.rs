@@ -1,5 +1,7 @@
 //! Engines register, are listed in order, and are asked only what they name.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
 use std::sync::Arc;
 
 use frazil::{

@@ -1,6 +1,8 @@
 //! What the router adds to the engines' answers: order, filters, replay, and building the first
 //! plan that can be built.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
 use std::sync::Arc;
 
 use frazil::{

@@ -1,5 +1,7 @@
 //! What the manifests must say.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
 use std::path::{Path, PathBuf};
 
 fn manifests() -> Vec<(String, toml::Table)> {
