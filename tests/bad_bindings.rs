@@ -3,14 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use frazil::{
     BindingError, Bindings, Buffer, BuildError, Call, Candidate, Config, DType, Device,
     DeviceHandle, DeviceId, Engine, EngineId, Error, Executable, Facts, FeatureSet, Geometry,
     GraphBuilder, HostBuffer, InvalidGraph, Launch, Launches, Layout, LengthBounds, Maturity,
-    OverrideRules, Plan, RegisteredEngine, Router, SdpaFwd, Storage, Stream, Support, Target,
-    TensorId, TensorSpec, Unsupported, WORKSPACE_ALIGN, Workspace, WorkspaceError,
+    OverrideRules, Plan, RegisteredEngine, Role, Router, SdpaFwd, Storage, Stream, StrideRule,
+    Support, Target, TensorId, TensorSpec, Unsupported, WORKSPACE_ALIGN, Workspace, WorkspaceError,
 };
 
 const Q: TensorId = TensorId(10);
@@ -293,24 +294,28 @@ mod gpu {
 
     impl Engine for FixedStrides {
         fn check_support(&self, _: &Facts, _: &Target) -> Result<Support, Unsupported> {
-            let candidate = Candidate {
-                config: Config::default(),
-                workspace: Layout::new(),
-                launches: Launches::Own(Vec::new()),
-                error_word: None,
-                overrides: self.0,
-            };
-            Ok(Support::best_first(vec![candidate]).unwrap())
+            Ok(Support::one(candidate(self.0.clone())))
         }
         fn build(&self, _: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {
             Ok(Box::new(Never))
         }
     }
 
+    /// No scratch, no launch.
+    pub(super) fn candidate(overrides: Option<OverrideRules>) -> Candidate {
+        Candidate {
+            config: Config::default(),
+            workspace: Layout::new(),
+            launches: Launches::Own(Vec::new()),
+            error_word: None,
+            overrides,
+        }
+    }
+
     struct Never;
 
     impl Launch for Never {
-        fn launch(&self, _: &Call<'_>) -> Result<(), Error> {
+        unsafe fn launch(&self, _: &Call<'_>) -> Result<(), Error> {
             panic!("a refused call was launched");
         }
     }
@@ -325,6 +330,7 @@ mod gpu {
             EngineId::new("test/sdpa_fwd_gpu"),
             features,
             Maturity::Simulated,
+            "test",
             Arc::new(FixedStrides(rules)),
         );
         let plans = Arc::new(engine).ask(facts, &Arc::new(target.clone()));
@@ -361,6 +367,91 @@ fn host_memory_for_a_gpu_plan() {
     );
 }
 
+/// Bindings that come back to themselves while they are in use, as a job stolen by a waiting thread
+/// can make them.
+#[test]
+fn bindings_in_use() {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    thread_local! {
+        static SHARED: RefCell<Option<(Rc<Executable>, Rc<Bindings<'static>>)>> =
+            const { RefCell::new(None) };
+    }
+
+    /// Executes the shared bindings from inside a launch.
+    #[derive(Debug)]
+    struct Reentrant;
+
+    impl Engine for Reentrant {
+        fn check_support(&self, _: &Facts, _: &Target) -> Result<Support, Unsupported> {
+            Ok(Support::one(gpu::candidate(None)))
+        }
+        fn build(&self, _: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {
+            Ok(Box::new(Self))
+        }
+    }
+
+    impl Launch for Reentrant {
+        unsafe fn launch(&self, _: &Call<'_>) -> Result<(), Error> {
+            let (executable, bindings) = SHARED.with_borrow(Clone::clone).unwrap();
+            executable.execute(&bindings, Workspace::empty(DeviceId::Host), Stream::HOST)
+        }
+    }
+
+    let device = frazil::cpu::host();
+    let engine = RegisteredEngine::new(
+        EngineId::new("test/reentrant"),
+        FeatureSet::of(frazil::Feature::ALL),
+        Maturity::Simulated,
+        "test",
+        Arc::new(Reentrant),
+    );
+    let target = Arc::new(device.target().clone());
+    let plan = Arc::new(engine).ask(&facts(false), &target).unwrap().remove(0);
+    let executable = Rc::new(plan.build(&device).unwrap());
+    let mut bindings = Bindings::new();
+    for id in ALL {
+        let addr = ((id.0 + 1) << 20).cast_unsigned();
+        bindings.bind(id, raw(addr, 1 << 16)).unwrap();
+    }
+    let bindings = Rc::new(bindings);
+    SHARED.set(Some((Rc::clone(&executable), Rc::clone(&bindings))));
+    for _ in 0..2 {
+        let refused = executable.execute(&bindings, Workspace::empty(DeviceId::Host), Stream::HOST);
+        assert!(matches!(refused, Err(Error::Binding(BindingError::InUse))), "{refused:?}");
+    }
+}
+
+/// An engine that wraps another must hand it plans of its own.
+#[test]
+fn a_plan_of_another_engine_is_not_built() {
+    #[derive(Debug)]
+    struct Wrapper(frazil::cpu::CpuEngine);
+
+    impl Engine for Wrapper {
+        fn check_support(&self, _: &Facts, _: &Target) -> Result<Support, Unsupported> {
+            Ok(Support::one(gpu::candidate(None)))
+        }
+        fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError> {
+            self.0.build(plan, device)
+        }
+    }
+
+    let device = frazil::cpu::host();
+    let engine = RegisteredEngine::new(
+        EngineId::new("test/wrapper"),
+        FeatureSet::of(frazil::Feature::ALL),
+        Maturity::Simulated,
+        "test",
+        Arc::new(Wrapper(frazil::cpu::CpuEngine)),
+    );
+    let target = Arc::new(device.target().clone());
+    let plan = Arc::new(engine).ask(&facts(false), &target).unwrap().remove(0);
+    let refused = plan.build(&device);
+    assert!(matches!(refused, Err(BuildError::Fault(Error::ForeignPlan { .. }))), "{refused:?}");
+}
+
 #[test]
 fn an_engine_without_overrides_declines_graphs_that_want_them() {
     assert!(matches!(gpu::plan(None, &facts(true)).0, Err(Unsupported::Overrides)));
@@ -370,13 +461,15 @@ fn an_engine_without_overrides_declines_graphs_that_want_them() {
 #[test]
 fn override_rules_are_kept() {
     use BindingError as B;
-    let rules = OverrideRules { unit_stride: true, stride_multiple_bytes: 16 };
+    let multiple_bytes = NonZeroU32::new(16).unwrap();
+    let rule = StrideRule { unit_stride: true, multiple_bytes };
+    let rules = OverrideRules(vec![(Role::V, rule), (Role::K, rule)]);
     let (plan, device) = gpu::plan(Some(rules), &facts(true));
     let executable = plan.unwrap().build(&device).unwrap();
     // SAFETY: neither handle nor memory is ever used, since the calls are refused.
     #[expect(unsafe_code, reason = "a stream of a GPU that is not there")]
     let stream = unsafe { Stream::from_raw(0) };
-    // The tensor of lengths may have any stride: the rules speak of Q, K, V and O.
+    // The tensor of lengths may have any stride: the rules speak of K and V alone.
     let lengths = Geometry::strided(&[2], &[3]).unwrap();
     for (strides, axis) in [([64, 32, 8, 2], 3), ([64, 32, 9, 1], 2), ([66, 32, 8, 1], 0)] {
         let mut bindings = Bindings::new();

@@ -55,7 +55,7 @@ impl Engine for Plain {
             error_word: None,
             overrides: None,
         };
-        Ok(Support::best_first(vec![candidate]).expect("one candidate"))
+        Ok(Support::one(candidate))
     }
 
     fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError> {
@@ -71,7 +71,7 @@ impl Engine for Plain {
 struct Ready(SdpaFwdFacts);
 
 impl Launch for Ready {
-    fn launch(&self, call: &Call<'_>) -> Result<(), Error> {
+    unsafe fn launch(&self, call: &Call<'_>) -> Result<(), Error> {
         let tensor = |role| call.view(role).map(Tensor);
         let (Some(q), Some(k), Some(v), Some(o)) =
             (tensor(Role::Q), tensor(Role::K), tensor(Role::V), tensor(Role::O))
@@ -93,14 +93,14 @@ impl Launch for Ready {
 impl Ready {
     /// One row of O; gives its LSE. Two passes, no workspace.
     fn row(&self, [b, h, i]: [u64; 3], [q, k, v]: [&Tensor; 3], o: &Tensor) -> f32 {
-        let shape = &self.0.shape;
+        let shape = self.0.shape();
         let kv_head = h / (shape.num_q_heads / shape.num_kv_heads);
         let (len_q, len_kv) = (q.0.geometry.extent(2), k.0.geometry.extent(2));
-        let seen = |j: &u64| sees(self.0.band, i, *j, (len_q, len_kv));
+        let seen = |j: &u64| sees(self.0.band(), i, *j, (len_q, len_kv));
         let score = |j: u64| {
             let products = (0..shape.head_dim_qk)
                 .map(|d| f64::from(q.read([b, h, i, d])) * f64::from(k.read([b, kv_head, j, d])));
-            f64::from(self.0.softmax_scale) * products.sum::<f64>()
+            f64::from(self.0.softmax_scale()) * products.sum::<f64>()
         };
         let keys = || (0..len_kv).filter(seen);
         let columns = || (0..shape.head_dim_v).map(|d| [b, h, i, d]);

@@ -58,6 +58,8 @@ fn two_engines_of_one_name_are_an_error_that_names_both_crates() {
     let error = Router::collect(&twice).unwrap_err();
     assert_eq!((error.first, error.second), ("crate-one", "crate-two"));
     assert_eq!(error.id, EngineId::new("zoo/a"));
+    let handed_over = twice.each_ref().map(RegisteredEngine::from);
+    assert_eq!(Router::over(handed_over).unwrap_err(), error);
 }
 
 /// Every engine declines a feature that it does not name, before its own rules run.
@@ -75,7 +77,8 @@ fn a_feature_that_no_engine_names_is_declined_by_every_engine() {
             assert_eq!(why, Unsupported::Feature(Feature::OnlyInTests), "{engine} on {name}");
         }
     }
-    let declined = Router::over([unasked]).plans(&facts, &Arc::new(Target::host())).unwrap_err();
+    let declined =
+        Router::over([unasked]).unwrap().plans(&facts, &Arc::new(Target::host())).unwrap_err();
     assert_eq!(declined.declined[0].1, Unsupported::Feature(Feature::OnlyInTests));
 }
 
@@ -84,16 +87,21 @@ fn a_feature_that_no_engine_names_is_declined_by_every_engine() {
 #[should_panic(expected = "asked in spite of")]
 fn an_engine_that_names_the_feature_is_asked() {
     let all = FeatureSet::of(Feature::ALL);
-    let engine =
-        RegisteredEngine::new(EngineId::new("zoo/a"), all, Maturity::Simulated, Arc::new(Unasked));
+    let engine = RegisteredEngine::new(
+        EngineId::new("zoo/a"),
+        all,
+        Maturity::Simulated,
+        "zoo",
+        Arc::new(Unasked),
+    );
     let facts = Arc::new(facts().demanding(Feature::OnlyInTests));
-    let _ = Router::over([engine]).explain(&facts, &Arc::new(Target::host()));
+    let _ = Router::over([engine]).unwrap().explain(&facts, &Arc::new(Target::host()));
 }
 
 #[test]
 fn an_engine_left_out_by_a_filter_is_not_asked() {
     let engine = RegisteredEngine::from(&registration("zoo/a", "zoo"));
-    let router = Router::over([engine]).only([EngineId::new("zoo/b")]);
+    let router = Router::over([engine]).unwrap().only([EngineId::new("zoo/b")]);
     let explanation = router.explain(&Arc::new(facts()), &Arc::new(Target::host()));
     assert!(matches!(explanation.answers[0].2, Answer::LeftOut));
 }

@@ -21,7 +21,7 @@ struct Offers {
 struct Nothing;
 
 impl Launch for Nothing {
-    fn launch(&self, _: &Call<'_>) -> Result<(), Error> {
+    unsafe fn launch(&self, _: &Call<'_>) -> Result<(), Error> {
         Ok(())
     }
 }
@@ -57,7 +57,11 @@ fn engine(
     build: fn() -> Result<(), BuildError>,
 ) -> RegisteredEngine {
     let engine = Offers { workspace_bytes: workspace_bytes.into(), build };
-    RegisteredEngine::new(EngineId::new(id), FeatureSet::EMPTY, maturity, Arc::new(engine))
+    RegisteredEngine::new(EngineId::new(id), FeatureSet::EMPTY, maturity, "test", Arc::new(engine))
+}
+
+fn router<const N: usize>(engines: [RegisteredEngine; N]) -> Router {
+    Router::over(engines).unwrap()
 }
 
 fn builds() -> Result<(), BuildError> {
@@ -86,7 +90,7 @@ fn names(plans: &[Plan]) -> Vec<String> {
 #[test]
 fn simulated_engines_come_last_unless_the_caller_lets_them_first() {
     let make = || {
-        Router::over([
+        router([
             engine("a/first_by_name", Maturity::Simulated, &[0], builds),
             engine("z/proven", SILICON, &[0, 0], builds),
         ])
@@ -100,7 +104,7 @@ fn simulated_engines_come_last_unless_the_caller_lets_them_first() {
 
 #[test]
 fn a_workspace_limit_leaves_smaller_plans_and_keeps_the_reason() {
-    let router = Router::over([
+    let router = router([
         engine("a/large", SILICON, &[4096, 512], builds),
         engine("b/huge", SILICON, &[1 << 20], builds),
     ]);
@@ -117,10 +121,8 @@ fn a_workspace_limit_leaves_smaller_plans_and_keeps_the_reason() {
 
 #[test]
 fn a_stored_plan_is_found_again_by_name() {
-    let router = Router::over([
-        engine("a/one", SILICON, &[0, 0], builds),
-        engine("b/two", SILICON, &[0], builds),
-    ]);
+    let router =
+        router([engine("a/one", SILICON, &[0, 0], builds), engine("b/two", SILICON, &[0], builds)]);
     let (_, target) = host();
     let stored = router.plans(&facts(), &target).unwrap()[1].name();
     let text = serde_json::to_string(&stored).unwrap();
@@ -138,7 +140,7 @@ fn a_stored_plan_is_found_again_by_name() {
 #[test]
 fn build_goes_on_after_a_foreign_decline_and_keeps_its_reason() {
     let refused = || Err(BuildError::Declined(Unsupported::Overrides));
-    let router = Router::over([
+    let router = router([
         engine("a/foreign", SILICON, &[0], refused),
         engine("b/own", SILICON, &[0], builds),
     ]);
@@ -158,10 +160,8 @@ fn build_stops_at_a_fault() {
         let (call, name) = ("cuModuleLoadData", "CUDA_ERROR_INVALID_IMAGE".to_owned());
         Err(BuildError::Fault(Error::Driver { call, name, code: 200 }))
     };
-    let router = Router::over([
-        engine("a/broken", SILICON, &[0], broken),
-        engine("b/own", SILICON, &[0], builds),
-    ]);
+    let router =
+        router([engine("a/broken", SILICON, &[0], broken), engine("b/own", SILICON, &[0], builds)]);
     let (device, target) = host();
     let plans = router.plans(&facts(), &target).unwrap();
     assert!(matches!(router.build_first(&plans, &device), Err(Error::Driver { code: 200, .. })));
@@ -169,7 +169,7 @@ fn build_stops_at_a_fault() {
 
 #[test]
 fn every_answer_is_explained() {
-    let router = Router::over([
+    let router = router([
         engine("a/declines", SILICON, &[], builds),
         engine("b/simulated", Maturity::Simulated, &[256], builds),
         engine("c/proven", SILICON, &[0], builds),
@@ -193,6 +193,10 @@ fn every_answer_is_explained() {
 #[test]
 fn with_no_engine_the_error_says_so() {
     let (_, target) = host();
-    let none = Router::over([]).plans(&facts(), &target).unwrap_err();
+    let none = router([]).plans(&facts(), &target).unwrap_err();
     assert!(none.to_string().contains("none is registered"), "{none}");
+    let filtered = router([engine("a/one", SILICON, &[0], builds)]).only([]);
+    let none = filtered.plans(&facts(), &target).unwrap_err();
+    assert_eq!(none.left_out, [EngineId::new("a/one")]);
+    assert!(none.to_string().contains("a/one: left out by a filter"), "{none}");
 }

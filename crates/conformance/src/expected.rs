@@ -113,7 +113,7 @@ impl<'a> Inputs<'a> {
         }
         let tensor = |role: Role| instance.tensor(role).ok_or_else(|| lacks(role.name()));
         let (q, k, v) = (tensor(Role::Q)?, tensor(Role::K)?, tensor(Role::V)?);
-        let soft_cap = facts.soft_cap.map(f64::from);
+        let soft_cap = facts.soft_cap().map(f64::from);
         let tolerance = Tolerance::new(case.dtype, case.o_dtype(), soft_cap);
         Ok(Self { case, facts, instance, q, k, v, tolerance })
     }
@@ -135,11 +135,11 @@ impl<'a> Inputs<'a> {
             q: &q,
             k: &k,
             v: &v,
-            softmax_scale: self.facts.softmax_scale.into(),
-            soft_cap: self.facts.soft_cap.map(f64::from),
+            softmax_scale: self.facts.softmax_scale().into(),
+            soft_cap: self.facts.soft_cap().map(f64::from),
             bias: bias.as_deref(),
-            alibi: self.facts.alibi.map(|align| (self.number(Role::AlibiSlopes, b, h), align)),
-            band: self.facts.band,
+            alibi: self.facts.alibi().map(|align| (self.number(Role::AlibiSlopes, b, h), align)),
+            band: self.facts.band(),
             sink: case.sink.map(|_| self.number(Role::Sink, b, h)),
         };
         let rows = (0..size(len_q)).into_par_iter().with_min_len(8);

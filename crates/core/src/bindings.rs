@@ -1,5 +1,7 @@
 //! Which memory stands for which tensor.
 
+use std::cell::Cell;
+
 use crate::{Buffer, DType, DeviceId, Geometry, InvalidGraph, TensorId};
 
 /// Most tensors that a graph, and so a call, may have.
@@ -10,6 +12,16 @@ pub const MAX_BINDINGS: usize = 32;
 pub struct Bindings<'a> {
     slots: [Option<Binding<'a>>; MAX_BINDINGS],
     len: usize,
+    in_use: Cell<bool>,
+}
+
+/// Bindings during one execute.
+pub(crate) struct Use<'b>(&'b Cell<bool>);
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
 }
 
 /// Memory bound to a tensor.
@@ -64,6 +76,12 @@ impl<'a> Bindings<'a> {
         Ok(())
     }
 
+    /// Marks the bindings as used until the result is dropped. Types keep them on one thread, but a
+    /// thread that waits in a pool may be lent to a job that comes back to them.
+    pub(crate) fn start_use(&self) -> Result<Use<'_>, BindingError> {
+        if self.in_use.replace(true) { Err(BindingError::InUse) } else { Ok(Use(&self.in_use)) }
+    }
+
     pub(crate) fn get(&self, id: TensorId) -> Option<&Binding<'a>> {
         self.iter().find(|binding| binding.id == id)
     }
@@ -83,6 +101,9 @@ pub enum BindingError {
         /// The first one past the limit.
         id: TensorId,
     },
+    /// An execute over the same bindings has not returned yet.
+    #[error("the bindings are in use by an execute that has not returned")]
+    InUse,
     /// The plan needs a tensor that is not bound.
     #[error("tensor `{tensor}` ({id}) is not bound")]
     Missing {

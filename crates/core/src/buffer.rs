@@ -8,8 +8,9 @@ use crate::{DType, DeviceId, Element};
 /// Memory of one device: address, size, and whether it may be written.
 ///
 /// Made safely from host slices, or by [`Buffer::from_raw`], whose caller promises what the slices
-/// prove. Neither `Clone` nor `Sync`, so that safe code cannot run two calls at once over memory
-/// that one of them writes.
+/// prove. Neither `Clone` nor `Sync`, so that two threads cannot run calls at once over memory that
+/// one of them writes; [`BindingError::InUse`](crate::BindingError::InUse) does the same for one
+/// thread.
 #[derive(Debug)]
 pub struct Buffer<'a> {
     addr: u64,
@@ -47,10 +48,11 @@ impl<'a> Buffer<'a> {
     ///
     /// # Safety
     ///
-    /// Until the stream it is used on has passed the work, `bytes` bytes at `addr` are memory of
-    /// `device`, not written by anyone else and, where the tensor is an output, not read by anyone
-    /// else. For host memory the provenance of `addr` has been exposed. `addr` may be 0 when
-    /// `bytes` is.
+    /// For every execute that the value, or bindings that hold it, are used in, until the stream has
+    /// passed the work: `bytes` bytes at `addr` are memory of `device`, not written by anyone else
+    /// and, where the tensor is an output or the workspace, not read by anyone else, other executes
+    /// in flight on other streams included. Host memory is initialised and the provenance of `addr`
+    /// has been exposed. `addr` may be 0 when `bytes` is.
     #[expect(unsafe_code, reason = "the caller's promise about foreign memory")]
     pub unsafe fn from_raw(addr: u64, bytes: u64, device: DeviceId) -> Self {
         Self { addr, bytes, device, dtype: None, writable: true, borrow: PhantomData }
@@ -66,6 +68,13 @@ impl<'a> Buffer<'a> {
     #[must_use]
     pub fn with_dtype(mut self, dtype: DType) -> Self {
         self.dtype = Some(dtype);
+        self
+    }
+
+    /// Memory that must not be written: a binding as an output is then refused.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.writable = false;
         self
     }
 

@@ -70,8 +70,8 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// The handle is a stream of the device it is used with and lives until the work queued on it
-    /// is done.
+    /// At every use of the value or a copy of it, the handle is a live stream of the device it is
+    /// used with, and it lives until the work queued on it is done.
     #[expect(unsafe_code, reason = "the caller's promise about a foreign handle")]
     pub unsafe fn from_raw(handle: u64) -> Self {
         Self(Some(handle))

@@ -28,6 +28,13 @@ pub enum Error {
         /// The device needed.
         need: String,
     },
+    /// An engine was given a plan that it does not offer: its config or its workspace is not what
+    /// the engine itself answers for these facts and this target.
+    #[error("plan {name} is not one of this engine")]
+    ForeignPlan {
+        /// The plan given.
+        name: PlanName,
+    },
     /// The run-time compiler refused a source of ours.
     #[error("{kernel}: the compiler failed with {options:?}\n{log}")]
     Compile {
@@ -58,26 +65,34 @@ pub enum Error {
 
 /// Every engine's reason for not serving a graph.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("no engine serves this graph on {target}:{}", list(.declined))]
+#[error("no engine serves this graph on {target}:{}", list(.declined, .left_out))]
 pub struct NoEngine {
     /// The device asked about.
     pub target: String,
     /// Engine and reason, in the order of asking.
     pub declined: Vec<(EngineId, Unsupported)>,
+    /// Engines that a filter of the router left out.
+    pub left_out: Vec<EngineId>,
 }
 
 impl NoEngine {
     /// The reasons for one target.
-    pub fn new(target: &Target, declined: Vec<(EngineId, Unsupported)>) -> Self {
-        Self { target: target.device.to_string(), declined }
+    pub fn new(
+        target: &Target,
+        declined: Vec<(EngineId, Unsupported)>,
+        left_out: Vec<EngineId>,
+    ) -> Self {
+        Self { target: target.device.to_string(), declined, left_out }
     }
 }
 
-fn list(declined: &[(EngineId, Unsupported)]) -> String {
-    if declined.is_empty() {
+fn list(declined: &[(EngineId, Unsupported)], left_out: &[EngineId]) -> String {
+    if declined.is_empty() && left_out.is_empty() {
         return " none is registered".into();
     }
-    declined.iter().map(|(engine, why)| format!("\n  {engine}: {why}")).collect()
+    let declined = declined.iter().map(|(engine, why)| format!("\n  {engine}: {why}"));
+    let left_out = left_out.iter().map(|engine| format!("\n  {engine}: left out by a filter"));
+    declined.chain(left_out).collect()
 }
 
 /// Why a plan could not be built.

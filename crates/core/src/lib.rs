@@ -35,7 +35,7 @@ pub use dtype::{DType, Element};
 pub use engine::{
     Candidate, Config, Engine, EngineId, EngineRegistration, Launch, Launches, Maturity,
     OWN_ENGINES, OverrideRules, ParseConfigError, ParseEngineIdError, Plan, PlanName,
-    RegisteredEngine, Support,
+    RegisteredEngine, StrideRule, Support,
 };
 pub use error::{BuildError, Error, NoEngine};
 pub use error_word::ErrorWord;

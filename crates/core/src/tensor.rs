@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DType, Geometry, GeometryError};
 
-/// Alignment of a tensor's first element that is assumed when none is stated, in bytes.
+/// Alignment of the first element of a tensor of floats that is assumed when none is stated, in
+/// bytes. Integers (lengths, tables, …) need only be aligned to an element then.
 pub const DEFAULT_ALIGN: u32 = 16;
 
 /// Names a tensor in a graph and in [`Bindings`](crate::Bindings). May be chosen by the caller.
@@ -54,7 +55,13 @@ impl TensorSpec {
         dtype: DType,
         geometry: Result<Geometry, GeometryError>,
     ) -> Self {
-        Self { id: None, name: name.into(), dtype, geometry, align: DEFAULT_ALIGN }
+        let align = match dtype {
+            DType::U8 => 1,
+            DType::I32 => 4,
+            DType::I64 => 8,
+            _ => DEFAULT_ALIGN,
+        };
+        Self { id: None, name: name.into(), dtype, geometry, align }
     }
 
     /// Chooses the id; without this the builder takes the lowest one from 0 that is free.

@@ -23,8 +23,8 @@ mod vector;
 use std::sync::Arc;
 
 use frazil_core::{
-    BuildError, Device, Engine, EngineId, EngineRegistration, Error, Facts, Feature, FeatureSet,
-    Launch, Maturity, Plan, Support, Target, Unsupported, inventory,
+    BuildError, Device, DeviceId, Engine, EngineId, EngineRegistration, Error, Facts, Feature,
+    FeatureSet, Launch, Maturity, Plan, Support, Target, Unsupported, inventory,
 };
 
 pub use device::{HostDevice, host, host_with_threads};
@@ -44,11 +44,16 @@ const FEATURES: FeatureSet = FeatureSet::of(&[
     Feature::LseBase2,
     Feature::Max,
     Feature::SumExp,
-    Feature::Padded,
-    Feature::PackedLengths,
-    Feature::PackedPrefix,
-    Feature::PackedStarts,
-    Feature::Paged,
+    Feature::AlibiPerSequence,
+    Feature::QPadded,
+    Feature::QPackedLengths,
+    Feature::QPackedPrefix,
+    Feature::QPackedStarts,
+    Feature::KvPadded,
+    Feature::KvPackedLengths,
+    Feature::KvPackedPrefix,
+    Feature::KvPackedStarts,
+    Feature::KvPaged,
     Feature::PaddedRowOutputs,
 ]);
 
@@ -68,10 +73,15 @@ impl Engine for CpuEngine {
     }
 
     fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError> {
-        if device.as_any().downcast_ref::<HostDevice>().is_none() {
+        let is_host = device.as_any().downcast_ref::<HostDevice>().is_some();
+        if !is_host || device.id() != DeviceId::Host {
             let (found, need) = (device.id().to_string(), "the host".to_owned());
             return Err(Error::WrongDevice { found, need }.into());
         }
-        Ok(Box::new(sdpa_fwd::Kernel::new(plan)))
+        let kernel = sdpa_fwd::Kernel::new(plan);
+        match kernel.is_of(plan) {
+            true => Ok(Box::new(kernel)),
+            false => Err(Error::ForeignPlan { name: plan.name() }.into()),
+        }
     }
 }

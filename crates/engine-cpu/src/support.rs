@@ -31,7 +31,7 @@ impl Tile {
     /// The largest square tile whose Q, K, V and O stay near 1 MiB, the second-level cache of a
     /// core. The extents play no part, so that plans of all lengths are alike.
     pub(crate) fn of(facts: &SdpaFwdFacts, target: &Target) -> Self {
-        let columns = facts.shape.head_dim_qk + facts.shape.head_dim_v;
+        let columns = facts.shape().head_dim_qk + facts.shape().head_dim_v;
         let side = match columns {
             0..=1024 => 128,
             1025..=2048 => 64,
@@ -46,13 +46,11 @@ impl Tile {
         Self { block_m: side, block_n: side, num_workers }
     }
 
-    fn config(self) -> Config {
+    /// What plans are named by. The number of workers follows from the target and changes no result,
+    /// so a plan stored on one host is found again on another.
+    pub(crate) fn config(self) -> Config {
         let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
-        Config::new([
-            ("block_m", number(self.block_m)),
-            ("block_n", number(self.block_n)),
-            ("num_workers", number(self.num_workers)),
-        ])
+        Config::new([("block_m", number(self.block_m)), ("block_n", number(self.block_n))])
     }
 }
 
@@ -73,11 +71,12 @@ pub(crate) struct Regions {
 impl Regions {
     pub(crate) fn of(facts: &SdpaFwdFacts, tile: Tile) -> Self {
         let bytes = |count: u64, size: usize| count.saturating_mul(size as u64);
-        let per_worker = Scratch::len(&facts.shape, tile);
+        let per_worker = Scratch::len(facts.shape(), tile);
         let mut layout = Layout::new();
         let error_word = layout.region("error_word", 4);
         let claimed = layout.region("claimed", 8);
-        let sequences = layout.region("sequences", bytes(facts.shape.batch, size_of::<Sequence>()));
+        let sequences =
+            layout.region("sequences", bytes(facts.shape().batch, size_of::<Sequence>()));
         let scratch =
             layout.region("scratch", bytes(tile.num_workers as u64, per_worker * size_of::<f32>()));
         Self { layout, error_word, claimed, sequences, scratch }
@@ -104,10 +103,9 @@ pub(crate) fn check(facts: &Facts, target: &Target) -> Result<Support, Unsupport
         workspace: regions.layout,
         launches: Launches::Own(vec![KERNEL.into()]),
         error_word,
-        overrides: Some(OverrideRules { unit_stride: false, stride_multiple_bytes: 1 }),
+        overrides: Some(OverrideRules::default()),
     };
-    let none = Unsupported::Operation { found: op_name };
-    Support::best_first(vec![candidate]).ok_or(none)
+    Ok(Support::one(candidate))
 }
 
 fn check_types(facts: &SdpaFwdFacts) -> Result<(), Unsupported> {
@@ -122,7 +120,8 @@ fn check_types(facts: &SdpaFwdFacts) -> Result<(), Unsupported> {
 }
 
 fn check_dims(facts: &SdpaFwdFacts) -> Result<(), Unsupported> {
-    let dims = [("head_dim_qk", facts.shape.head_dim_qk), ("head_dim_v", facts.shape.head_dim_v)];
+    let dims =
+        [("head_dim_qk", facts.shape().head_dim_qk), ("head_dim_v", facts.shape().head_dim_v)];
     match dims.into_iter().find(|&(_, found)| found > MAX_HEAD_DIM) {
         Some((dim, found)) => Err(Unsupported::Dim { dim, found, served: "1 to 16384" }),
         None => Ok(()),

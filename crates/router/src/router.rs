@@ -60,22 +60,25 @@ impl Router {
     pub fn collect<'a>(
         registrations: impl IntoIterator<Item = &'a EngineRegistration>,
     ) -> Result<Self, RegistrationError> {
-        let mut known: Vec<&EngineRegistration> = Vec::new();
-        for registration in registrations {
-            if let Some(first) = known.iter().find(|known| known.id == registration.id) {
-                let (first, second) = (first.package, registration.package);
-                return Err(RegistrationError { id: registration.id.clone(), first, second });
-            }
-            known.push(registration);
-        }
-        Ok(Self::over(known.into_iter().map(RegisteredEngine::from)))
+        Self::over(registrations.into_iter().map(RegisteredEngine::from))
     }
 
     /// A router over exactly these engines.
-    pub fn over(engines: impl IntoIterator<Item = RegisteredEngine>) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`RegistrationError`] when two of them have one name.
+    pub fn over(
+        engines: impl IntoIterator<Item = RegisteredEngine>,
+    ) -> Result<Self, RegistrationError> {
         let mut engines: Vec<_> = engines.into_iter().map(Arc::new).collect();
         engines.sort_by(|a, b| a.id().order().cmp(&b.id().order()));
-        Self { engines, only: None, workspace_limit: None, simulated_first: Vec::new() }
+        if let Some(pair) = engines.windows(2).find(|pair| pair[0].id() == pair[1].id()) {
+            let id = pair[0].id().clone();
+            let (first, second) = (pair[0].package(), pair[1].package());
+            return Err(RegistrationError { id, first, second });
+        }
+        Ok(Self { engines, only: None, workspace_limit: None, simulated_first: Vec::new() })
     }
 
     /// The engines, those of this workspace in table order, then others by name.
@@ -166,11 +169,15 @@ impl Router {
         if !plans.is_empty() {
             return Ok(plans);
         }
-        let declined = answers.into_iter().filter_map(|(id, _, answer)| match answer {
-            Answer::Declined(why) => Some((id, why)),
-            _ => None,
-        });
-        Err(NoEngine::new(target, declined.collect()))
+        let (mut declined, mut left_out) = (Vec::new(), Vec::new());
+        for (id, _, answer) in answers {
+            match answer {
+                Answer::Declined(why) => declined.push((id, why)),
+                Answer::LeftOut => left_out.push(id),
+                Answer::Served(_) => {}
+            }
+        }
+        Err(NoEngine::new(target, declined, left_out))
     }
 
     /// The plan that was stored by name, asked for anew.
@@ -211,6 +218,6 @@ impl Router {
             }
         }
         let declined = declined.into_iter().map(|(name, why)| (name.engine, why)).collect();
-        Err(NoEngine::new(device.target(), declined).into())
+        Err(NoEngine::new(device.target(), declined, Vec::new()).into())
     }
 }

@@ -131,7 +131,7 @@ impl Problem {
         graph.sdpa_fwd(op)?;
         let facts = Facts::read(&graph.finish()?)?;
         let softmax_scale = match &facts {
-            Facts::SdpaFwd(facts) => facts.softmax_scale,
+            Facts::SdpaFwd(facts) => facts.softmax_scale(),
             other => unreachable!("{} from a graph of attention forward", other.op_name()),
         };
         Ok(Self {

@@ -67,11 +67,16 @@ const SERVED: &[Feature] = &[
     Feature::LseBase2,
     Feature::Max,
     Feature::SumExp,
-    Feature::Padded,
-    Feature::PackedLengths,
-    Feature::PackedPrefix,
-    Feature::PackedStarts,
-    Feature::Paged,
+    Feature::AlibiPerSequence,
+    Feature::QPadded,
+    Feature::QPackedLengths,
+    Feature::QPackedPrefix,
+    Feature::QPackedStarts,
+    Feature::KvPadded,
+    Feature::KvPackedLengths,
+    Feature::KvPackedPrefix,
+    Feature::KvPackedStarts,
+    Feature::KvPaged,
     Feature::PaddedRowOutputs,
 ];
 
@@ -80,8 +85,10 @@ pub(crate) fn router(fault: Fault) -> Router {
         EngineId::new("test/sdpa_fwd_naive"),
         FeatureSet::of(SERVED),
         Maturity::Simulated,
+        env!("CARGO_CRATE_NAME"),
         Arc::new(Naive(fault)),
     )])
+    .unwrap()
 }
 
 #[derive(Debug)]
@@ -104,7 +111,7 @@ impl Engine for Naive {
             workspace,
             launches: Launches::Own(Vec::new()),
             error_word: facts.has_device_lengths().then_some(word.offset()),
-            overrides: Some(OverrideRules { unit_stride: false, stride_multiple_bytes: 1 }),
+            overrides: Some(OverrideRules::default()),
         };
         Support::best_first(vec![candidate]).ok_or(Unsupported::Overrides)
     }
@@ -226,7 +233,7 @@ impl Built {
 
     /// Pages of K and V by sequence.
     fn pages(&self, call: &Call<'_>, role: Role, pool: Role, kv: &Side) -> (Vec<Vec<u64>>, bool) {
-        let SideFacts::Paged { page_size, .. } = self.facts.kv_side else {
+        let SideFacts::Paged { page_size, .. } = self.facts.kv_side() else {
             return (vec![Vec::new(); kv.lens.len()], false);
         };
         let (table, pool) = (call.view(role).unwrap(), call.view(pool).unwrap());
@@ -272,7 +279,7 @@ fn at(
 
 impl Launch for Built {
     #[expect(clippy::too_many_lines, reason = "one loop nest, plainly")]
-    fn launch(&self, call: &Call<'_>) -> Result<(), Error> {
+    unsafe fn launch(&self, call: &Call<'_>) -> Result<(), Error> {
         match self.fault {
             Fault::Fails => {
                 return Err(Error::Driver { call: "cuTest", name: "TEST".into(), code: 7 });
@@ -397,7 +404,7 @@ impl Launch for Built {
 
 impl Built {
     fn sees(&self, i: u64, j: u64, (len_q, len_kv): (u64, u64)) -> bool {
-        let Some(Band { align, left, right }) = self.facts.band else { return true };
+        let Some(Band { align, left, right }) = self.facts.band() else { return true };
         if self.fault == Fault::IgnoresBand {
             return true;
         }
@@ -442,7 +449,7 @@ impl Built {
             let value = match role {
                 Role::Max => max,
                 Role::SumExp => sum_exp,
-                _ if self.facts.lse == Some(LseForm::Base2) => {
+                _ if self.facts.lse() == Some(LseForm::Base2) => {
                     (max + sum_exp.ln()) / std::f32::consts::LN_2
                 }
                 _ => max + sum_exp.ln(),

@@ -9,7 +9,7 @@ use std::fmt::Debug;
 
 pub use config::{Config, ParseConfigError};
 pub use id::{EngineId, OWN_ENGINES, ParseEngineIdError};
-pub use plan::{Candidate, Launches, OverrideRules, Plan, PlanName, Support};
+pub use plan::{Candidate, Launches, OverrideRules, Plan, PlanName, StrideRule, Support};
 pub use registration::{EngineRegistration, Maturity, RegisteredEngine};
 
 use crate::{BuildError, Call, Device, Error, Facts, Target, Unsupported};
@@ -30,8 +30,8 @@ pub trait Engine: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::WrongDevice`] for a kind of device the engine does not know; a compiler's or
-    /// driver's fault. [`BuildError::Declined`] only from an engine with a foreign planner.
+    /// [`Error::WrongDevice`] for a kind of device the engine does not know, [`Error::ForeignPlan`]
+    /// for a plan that its own `check_support` does not offer; a compiler's or driver's fault. [`BuildError::Declined`] only from an engine with a foreign planner.
     fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError>;
 }
 
@@ -45,5 +45,12 @@ pub trait Launch: Send + Sync {
     /// # Errors
     ///
     /// A failed launch: which driver call, its code and name.
-    fn launch(&self, call: &Call<'_>) -> Result<(), Error>;
+    ///
+    /// # Safety
+    ///
+    /// `call` was checked against the plan that [`Engine::build`] made this from, with the workspace
+    /// that this engine laid out for it, and is launched once. [`Executable`](crate::Executable)
+    /// keeps that; an engine that wraps another has to.
+    #[expect(unsafe_code, reason = "addresses of one plan mean nothing to the kernels of another")]
+    unsafe fn launch(&self, call: &Call<'_>) -> Result<(), Error>;
 }

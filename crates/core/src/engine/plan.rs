@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, EngineId, Maturity, RegisteredEngine};
-use crate::{BuildError, Device, Error, Executable, Facts, Layout, Target};
+use crate::{BuildError, Device, Error, Executable, Facts, Layout, Role, Target};
 
 /// The kernels that one execute launches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +22,17 @@ pub enum Launches {
     },
 }
 
-/// What the strides of an override of Q, K, V or O may be; those of other tensors are free.
+/// Which overrides a plan takes: a rule for the strides of a role; those of roles left out are free.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OverrideRules(pub Vec<(Role, StrideRule)>);
+
+/// What the strides of an override may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OverrideRules {
+pub struct StrideRule {
     /// The last axis must keep stride 1.
     pub unit_stride: bool,
-    /// Every other stride must be a multiple of this many bytes; 1 leaves them free.
-    pub stride_multiple_bytes: u32,
+    /// Every other stride must be a multiple of this many bytes; at least 1, which leaves them free.
+    pub multiple_bytes: std::num::NonZeroU32,
 }
 
 /// One way in which an engine can serve some facts.
@@ -54,6 +58,11 @@ impl Support {
     /// `None` when there is no candidate: the engine then says why.
     pub fn best_first(candidates: Vec<Candidate>) -> Option<Self> {
         (!candidates.is_empty()).then_some(Self(candidates))
+    }
+
+    /// The one candidate of an engine that has no choice.
+    pub fn one(candidate: Candidate) -> Self {
+        Self(vec![candidate])
     }
 
     pub(super) fn into_plans(
@@ -153,8 +162,8 @@ impl Plan {
     }
 
     /// Which overrides it takes at execute; `None`: none.
-    pub fn override_rules(&self) -> Option<OverrideRules> {
-        self.candidate.overrides
+    pub fn override_rules(&self) -> Option<&OverrideRules> {
+        self.candidate.overrides.as_ref()
     }
 
     /// Makes the plan ready to run on a device that has the plan's target.

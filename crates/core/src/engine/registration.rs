@@ -57,18 +57,21 @@ pub struct RegisteredEngine {
     id: EngineId,
     features: FeatureSet,
     maturity: Maturity,
+    package: &'static str,
     engine: Arc<dyn Engine>,
 }
 
 impl RegisteredEngine {
     /// An engine that is handed over instead of being collected: a wrapper, or one under test.
+    /// `package` is the crate that hands it over.
     pub fn new(
         id: EngineId,
         features: FeatureSet,
         maturity: Maturity,
+        package: &'static str,
         engine: Arc<dyn Engine>,
     ) -> Self {
-        Self { id, features, maturity, engine }
+        Self { id, features, maturity, package, engine }
     }
 
     /// Its name.
@@ -79,6 +82,11 @@ impl RegisteredEngine {
     /// The features that it serves.
     pub fn features(&self) -> FeatureSet {
         self.features
+    }
+
+    /// The crate that it comes from.
+    pub fn package(&self) -> &'static str {
+        self.package
     }
 
     /// How far it is proven.
@@ -116,7 +124,7 @@ impl RegisteredEngine {
 
 impl From<&EngineRegistration> for RegisteredEngine {
     fn from(registration: &EngineRegistration) -> Self {
-        let EngineRegistration { id, features, maturity, construct, .. } = registration;
-        Self::new(id.clone(), *features, *maturity, construct())
+        let EngineRegistration { id, features, maturity, package, construct } = registration;
+        Self::new(id.clone(), *features, *maturity, package, construct())
     }
 }

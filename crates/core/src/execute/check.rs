@@ -7,7 +7,7 @@ use crate::facts::{Facts, Port, Ports, SdpaFwdFacts, SideFacts};
 use crate::graph::{TensorRef, Tensors, check_sdpa_fwd};
 use crate::{
     BindingError, Bindings, DeviceId, Error, Geometry, InvalidGraph, MAX_BINDINGS, OverrideRules,
-    Role, Stream, TensorId, WORKSPACE_ALIGN, Workspace, WorkspaceError,
+    Role, Stream, StrideRule, TensorId, WORKSPACE_ALIGN, Workspace, WorkspaceError,
 };
 
 pub(super) fn checked<'a>(
@@ -35,7 +35,8 @@ pub(super) fn checked<'a>(
         if let Some(geometry) = &binding.geometry {
             overridden = true;
             let rules = executable.plan.override_rules();
-            check_override(port, geometry, rules, ports.has_rows(port))?;
+            check_override(port, geometry, rules)?;
+            check_override_strides(ports, port, geometry, rules)?;
         }
         *view = Some(bound(port, binding, device)?);
     }
@@ -88,25 +89,22 @@ fn bound(port: &Port, binding: &Binding<'_>, device: DeviceId) -> Result<View, B
     Ok(View { addr, geometry })
 }
 
-/// One override against the declaration and the plan's rules, whose strides speak of tensors with
-/// rows.
+/// One override against the declaration.
 fn check_override(
     port: &Port,
     geometry: &Geometry,
-    rules: Option<OverrideRules>,
-    has_rows: bool,
+    rules: Option<&OverrideRules>,
 ) -> Result<(), BindingError> {
     let desc = port.desc();
     let tensor = || desc.name().to_owned();
-    let Some(rules) = rules else {
+    if rules.is_none() {
         return Err(BindingError::OverridesNotTaken { tensor: tensor() });
-    };
+    }
     let declared = desc.geometry();
     if geometry.rank() != declared.rank() {
         let (found, declared) = (geometry.rank(), declared.rank());
         return Err(BindingError::OverrideRank { tensor: tensor(), found, declared });
     }
-    let last = geometry.rank() - 1;
     for axis in 0..geometry.rank() {
         let (found, declared) = (geometry.extent(axis), declared.extent(axis));
         if found > declared {
@@ -119,23 +117,6 @@ fn check_override(
                 rule,
             });
         }
-        let stride = geometry.stride(axis);
-        let rule = if axis == last {
-            let breaks = has_rows && rules.unit_stride && stride > 1;
-            breaks.then_some("the last axis must have stride 1")
-        } else {
-            let multiple = u64::from(rules.stride_multiple_bytes);
-            let breaks = has_rows && !(stride * desc.dtype().bytes()).is_multiple_of(multiple);
-            breaks.then_some("its bytes are not a multiple of what the plan's rules state")
-        };
-        if let Some(rule) = rule {
-            return Err(BindingError::OverrideStride {
-                tensor: tensor(),
-                axis,
-                found: stride,
-                rule,
-            });
-        }
     }
     if port.is_output() && geometry.may_overlap_itself() {
         return Err(BindingError::OverridesDisagree(InvalidGraph::OutputOverlapsItself {
@@ -143,6 +124,35 @@ fn check_override(
             tensor: tensor(),
             geometry: *geometry,
         }));
+    }
+    Ok(())
+}
+
+/// One override against the strides that the plan takes for the roles that its tensor holds.
+fn check_override_strides(
+    ports: &Ports,
+    port: &Port,
+    geometry: &Geometry,
+    rules: Option<&OverrideRules>,
+) -> Result<(), BindingError> {
+    let desc = port.desc();
+    let last = geometry.rank() - 1;
+    let holds = |role| ports.get(role).is_some_and(|holder| holder.desc().id() == desc.id());
+    let rules = rules.into_iter().flat_map(|rules| &rules.0);
+    for (_, StrideRule { unit_stride, multiple_bytes }) in rules.filter(|(role, _)| holds(*role)) {
+        for axis in 0..geometry.rank() {
+            let found = geometry.stride(axis);
+            let bytes = found * desc.dtype().bytes();
+            let rule = if axis == last && *unit_stride && found > 1 {
+                "the last axis must have stride 1"
+            } else if axis != last && !bytes.is_multiple_of(multiple_bytes.get().into()) {
+                "its bytes are not a multiple of what the plan's rules state"
+            } else {
+                continue;
+            };
+            let tensor = desc.name().into();
+            return Err(BindingError::OverrideStride { tensor, axis, found, rule });
+        }
     }
     Ok(())
 }
@@ -190,8 +200,8 @@ fn check_overrides_agree(facts: &Facts, effective: &Effective<'_>) -> Result<(),
 /// page.
 fn fixed_axes(facts: &SdpaFwdFacts) -> impl Iterator<Item = (Role, usize)> {
     let columns = |side: SideFacts| if side.is_packed() { 2 } else { 3 };
-    let (q, kv) = (columns(facts.q_side), columns(facts.kv_side));
-    let page = matches!(facts.kv_side, SideFacts::Paged { .. }).then_some((Role::K, 2));
+    let (q, kv) = (columns(facts.q_side()), columns(facts.kv_side()));
+    let page = matches!(facts.kv_side(), SideFacts::Paged { .. }).then_some((Role::K, 2));
     [(Role::Q, 1), (Role::Q, q), (Role::K, 1), (Role::V, kv)].into_iter().chain(page)
 }
 
@@ -208,11 +218,11 @@ fn check_workspace(
     if buffer.device() != device {
         return Err(WorkspaceError::Device { found: buffer.device(), need: device });
     }
+    if bytes > 0 && (addr == 0 || addr.checked_add(bytes).is_none()) {
+        return Err(WorkspaceError::Address { addr, bytes });
+    }
     if need == 0 {
         return Ok(());
-    }
-    if addr == 0 || addr.checked_add(bytes).is_none() {
-        return Err(WorkspaceError::Address { addr, bytes });
     }
     if !addr.is_multiple_of(WORKSPACE_ALIGN) {
         return Err(WorkspaceError::Misaligned { addr, need: WORKSPACE_ALIGN });

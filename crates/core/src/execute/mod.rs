@@ -56,7 +56,14 @@ impl Executable {
         workspace: Workspace<'_>,
         stream: Stream,
     ) -> Result<(), Error> {
-        self.launch.launch(&check::checked(self, bindings, &workspace, stream)?)
+        let _use = bindings.start_use()?;
+        let call = check::checked(self, bindings, &workspace, stream)?;
+        // SAFETY: the call was checked against the plan that the launch was built from, by the
+        // engine that laid out its workspace, and goes nowhere else.
+        #[expect(unsafe_code, reason = "the one place where calls are launched")]
+        unsafe {
+            self.launch.launch(&call)
+        }
     }
 }
 

@@ -38,6 +38,8 @@ features! {
     Bias => "bias",
     /// A penalty linear in the distance.
     Alibi => "alibi",
+    /// Slopes of that penalty for each sequence, not only for each head.
+    AlibiPerSequence => "alibi_per_sequence",
     /// A logit in the denominator.
     Sink => "sink",
     /// Log-sum-exp, natural logarithm.
@@ -48,16 +50,24 @@ features! {
     Max => "max",
     /// Sum of exponentials of each row.
     SumExp => "sum_exp",
-    /// `[B, H, S, D]` with lengths, on either side.
-    Padded => "padded",
-    /// `[T, H, D]` found by lengths.
-    PackedLengths => "packed_lengths",
-    /// `[T, H, D]` found by running sums.
-    PackedPrefix => "packed_prefix",
-    /// `[T, H, D]` found by starts and lengths.
-    PackedStarts => "packed_starts",
+    /// Q and O `[B, H, S, D]` with lengths.
+    QPadded => "q_padded",
+    /// Q and O `[T, H, D]` found by lengths.
+    QPackedLengths => "q_packed_lengths",
+    /// Q and O `[T, H, D]` found by running sums.
+    QPackedPrefix => "q_packed_prefix",
+    /// Q and O `[T, H, D]` found by starts and lengths.
+    QPackedStarts => "q_packed_starts",
+    /// K and V `[B, H, S, D]` with lengths.
+    KvPadded => "kv_padded",
+    /// K and V `[T, H, D]` found by lengths.
+    KvPackedLengths => "kv_packed_lengths",
+    /// K and V `[T, H, D]` found by running sums.
+    KvPackedPrefix => "kv_packed_prefix",
+    /// K and V `[T, H, D]` found by starts and lengths.
+    KvPackedStarts => "kv_packed_starts",
     /// K and V in pages.
-    Paged => "paged",
+    KvPaged => "kv_paged",
     /// LSE, max or sum-exp `[B, H, S]` for packed Q.
     PaddedRowOutputs => "padded_row_outputs",
     /// No graph uses it and no engine names it: tests demand it to see that an unknown feature is

@@ -60,14 +60,6 @@ impl Ports {
         self.by_role[role as usize].map(usize::from)
     }
 
-    /// Whether a tensor is Q, K, V or O.
-    pub(crate) fn has_rows(&self, port: &Port) -> bool {
-        [Role::Q, Role::K, Role::V, Role::O]
-            .into_iter()
-            .filter_map(|role| self.get(role))
-            .any(|rows| rows.desc.id() == port.desc.id())
-    }
-
     pub(crate) fn position(&self, id: TensorId) -> Option<usize> {
         self.ports.iter().position(|port| port.desc.id() == id)
     }

@@ -1,7 +1,7 @@
 //! Facts of attention forward.
 
 use super::{Feature, FeatureSet, Ports, Role};
-use crate::graph::{Operation, check_sdpa_fwd};
+use crate::graph::{Operation, Side, check_sdpa_fwd};
 use crate::{
     Align, Band, DType, Graph, InvalidGraph, LengthBounds, LseForm, SdpaFwd, Sequences, Storage,
 };
@@ -108,15 +108,16 @@ impl SideFacts {
         }
     }
 
-    fn feature(&self) -> Option<Feature> {
-        match self {
-            Self::Dense => None,
-            Self::Padded { .. } => Some(Feature::Padded),
-            Self::PackedLengths { .. } => Some(Feature::PackedLengths),
-            Self::PackedPrefix { .. } => Some(Feature::PackedPrefix),
-            Self::PackedStarts { .. } => Some(Feature::PackedStarts),
-            Self::Paged { .. } => Some(Feature::Paged),
-        }
+    fn feature(&self, side: Side) -> Option<Feature> {
+        let (q, kv) = match self {
+            Self::Dense => return None,
+            Self::Padded { .. } => (Feature::QPadded, Feature::KvPadded),
+            Self::PackedLengths { .. } => (Feature::QPackedLengths, Feature::KvPackedLengths),
+            Self::PackedPrefix { .. } => (Feature::QPackedPrefix, Feature::KvPackedPrefix),
+            Self::PackedStarts { .. } => (Feature::QPackedStarts, Feature::KvPackedStarts),
+            Self::Paged { .. } => return Some(Feature::KvPaged),
+        };
+        Some(if side == Side::Q { q } else { kv })
     }
 
     fn read(storage: &Storage, shape: &SideShape) -> Self {
@@ -133,32 +134,21 @@ impl SideFacts {
     }
 }
 
-/// Everything an engine may know about an attention forward before it runs.
+/// Everything an engine may know about an attention forward before it runs. Read from a graph, and
+/// nothing can be changed afterwards, so engines need not check any of it again.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct SdpaFwdFacts {
-    /// The tensors, found by role.
-    pub ports: Ports,
-    /// Numbers of the declaration.
-    pub shape: SdpaFwdShape,
-    /// How Q and O are stored.
-    pub q_side: SideFacts,
-    /// How K and V are stored.
-    pub kv_side: SideFacts,
-    /// Factor of `q . k`; finite.
-    pub softmax_scale: f32,
-    /// The band, where it hides anything.
-    pub band: Option<Band>,
-    /// Positive and finite.
-    pub soft_cap: Option<f32>,
-    /// ALiBi, with the corner its distances are measured from.
-    pub alibi: Option<Align>,
-    /// Logarithm of the LSE, where it is asked for.
-    pub lse: Option<LseForm>,
-    /// The features that the graph uses.
-    pub features: FeatureSet,
-    /// Whether other extents and strides may be given at execute.
-    pub overridable: bool,
+    pub(super) ports: Ports,
+    pub(super) shape: SdpaFwdShape,
+    pub(super) q_side: SideFacts,
+    pub(super) kv_side: SideFacts,
+    pub(super) softmax_scale: f32,
+    pub(super) band: Option<Band>,
+    pub(super) soft_cap: Option<f32>,
+    pub(super) alibi: Option<Align>,
+    pub(super) lse: Option<LseForm>,
+    pub(super) features: FeatureSet,
+    pub(super) overridable: bool,
     op: SdpaFwd,
 }
 
@@ -194,13 +184,11 @@ impl SdpaFwdFacts {
 
     fn used_features(&self) -> FeatureSet {
         let holds = |role| self.ports.get(role).is_some();
-        let padded_rows = |role| {
-            self.q_side.is_packed()
-                && self.ports.get(role).is_some_and(|port| port.desc().geometry().rank() == 3)
-        };
-        [self.q_side, self.kv_side]
-            .iter()
-            .filter_map(SideFacts::feature)
+        let rank = |role| self.ports.get(role).map(|port| port.desc().geometry().rank());
+        let padded_rows = |role| self.q_side.is_packed() && rank(role) == Some(3);
+        [self.q_side.feature(Side::Q), self.kv_side.feature(Side::Kv)]
+            .into_iter()
+            .flatten()
             .fold(FeatureSet::EMPTY, FeatureSet::with)
             .with_if(Feature::Dropout, holds(Role::DropoutSeed))
             .with_if(Feature::BlockMask, holds(Role::BlockMask))
@@ -208,6 +196,7 @@ impl SdpaFwdFacts {
             .with_if(Feature::SoftCap, self.soft_cap.is_some())
             .with_if(Feature::Bias, holds(Role::Bias))
             .with_if(Feature::Alibi, holds(Role::AlibiSlopes))
+            .with_if(Feature::AlibiPerSequence, rank(Role::AlibiSlopes) == Some(2))
             .with_if(Feature::Sink, holds(Role::Sink))
             .with_if(Feature::LseNatural, self.lse == Some(LseForm::Natural))
             .with_if(Feature::LseBase2, self.lse == Some(LseForm::Base2))
@@ -217,6 +206,51 @@ impl SdpaFwdFacts {
                 Feature::PaddedRowOutputs,
                 [Role::Lse, Role::Max, Role::SumExp].into_iter().any(padded_rows),
             )
+    }
+
+    /// The tensors, found by role.
+    pub fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    /// Numbers of the declaration.
+    pub fn shape(&self) -> &SdpaFwdShape {
+        &self.shape
+    }
+
+    /// How Q and O are stored.
+    pub fn q_side(&self) -> SideFacts {
+        self.q_side
+    }
+
+    /// How K and V are stored.
+    pub fn kv_side(&self) -> SideFacts {
+        self.kv_side
+    }
+
+    /// Factor of `q . k`; finite.
+    pub fn softmax_scale(&self) -> f32 {
+        self.softmax_scale
+    }
+
+    /// The band, where it hides anything.
+    pub fn band(&self) -> Option<Band> {
+        self.band
+    }
+
+    /// Positive and finite.
+    pub fn soft_cap(&self) -> Option<f32> {
+        self.soft_cap
+    }
+
+    /// ALiBi, with the corner its distances are measured from.
+    pub fn alibi(&self) -> Option<Align> {
+        self.alibi
+    }
+
+    /// Logarithm of the LSE, where it is asked for.
+    pub fn lse(&self) -> Option<LseForm> {
+        self.lse
     }
 
     /// Type of a tensor's elements, where the graph has that tensor.

@@ -32,23 +32,29 @@ pub enum Node {
 }
 
 /// Collects tensors and operations, refusing at once what means nothing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct GraphBuilder {
     graph: Graph,
 }
 
 /// Tensors and operations that agree with one another. Made by [`GraphBuilder::finish`] alone.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
     tensors: Vec<TensorDesc>,
     nodes: Vec<Node>,
     overridable: bool,
 }
 
+impl Default for GraphBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl GraphBuilder {
     /// A graph with nothing in it.
     pub fn new() -> Self {
-        Self::default()
+        Self { graph: Graph { tensors: Vec::new(), nodes: Vec::new(), overridable: false } }
     }
 
     /// Declares a tensor and gives its id.

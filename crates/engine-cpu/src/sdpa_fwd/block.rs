@@ -48,7 +48,7 @@ struct Block<'a> {
 impl Work<'_> {
     /// Works on the unit of that number.
     pub(crate) fn run(&self, number: u64, scratch: &mut Scratch<'_>) {
-        let shape = &self.facts.shape;
+        let shape = self.facts.shape();
         let unit = Unit::find(self.sequences, number, shape.num_kv_heads);
         let sequence = self.sequences[as_usize(unit.batch_idx)];
         let group = shape.num_q_heads / shape.num_kv_heads;
@@ -57,7 +57,7 @@ impl Work<'_> {
         let end = rows.min(begin + self.tile.block_m as u64);
         let live_end = (sequence.q_len * group).clamp(begin, end);
         let (len_q, len_kv) = (sequence.q_len.cast_signed(), sequence.kv_len.cast_signed());
-        let visible = Visible::new(self.facts.band, len_q, len_kv);
+        let visible = Visible::new(self.facts.band(), len_q, len_kv);
         let (live, dead) = (begin..live_end, live_end..end);
         let block = Block { work: self, unit, sequence, group, visible, live, dead };
         if !block.live.is_empty() {
@@ -116,7 +116,7 @@ impl Block<'_> {
         pack::transposed(*isa, (&rows, which), panel, (scratch.k, pitch_n), errors);
         let rows = self.num_rows();
         gemm::multiply(
-            gemm::Store::Scaled(facts.softmax_scale),
+            gemm::Store::Scaled(facts.softmax_scale()),
             (scratch.q, Shape { rows, columns: on_q, pitch: on_q }),
             (scratch.k, Shape { rows: on_q, columns: num_keys, pitch: pitch_n }),
             (scratch.scores, Shape { rows, columns: num_keys, pitch: pitch_n }),
@@ -145,7 +145,7 @@ impl Block<'_> {
     fn modify(&self, scores: &mut [f32], bias_row: &mut [f32], row: u64, key: i64) {
         let Work { facts, tensors, isa, .. } = self.work;
         let (head, query) = (self.head(row), self.query(row));
-        if let Some(cap) = facts.soft_cap {
+        if let Some(cap) = facts.soft_cap() {
             isa.soft_cap(scores, cap);
         }
         if let Some(bias) = &tensors.bias {
@@ -154,7 +154,7 @@ impl Block<'_> {
             bias.read(*isa, index, key.cast_unsigned(), bias_row);
             isa.add(scores, bias_row);
         }
-        if let (Some(slopes), Some(align)) = (&tensors.alibi_slopes, facts.alibi) {
+        if let (Some(slopes), Some(align)) = (&tensors.alibi_slopes, facts.alibi()) {
             let slope = slopes.read_value(*isa, [self.unit.batch_idx, head, 0]);
             let Sequence { q_len, kv_len, .. } = self.sequence;
             let off = align.offset(q_len.cast_signed(), kv_len.cast_signed());
@@ -213,7 +213,7 @@ impl Block<'_> {
     fn store_total(&self, row: u64, total: &Total) {
         let Work { facts, tensors, .. } = self.work;
         #[expect(clippy::cast_possible_truncation, reason = "rounded to the type of the output")]
-        let lse = match facts.lse {
+        let lse = match facts.lse() {
             Some(LseForm::Base2) => (total.lse * std::f64::consts::LOG2_E) as f32,
             _ => total.lse as f32,
         };
@@ -240,7 +240,7 @@ impl Block<'_> {
 
     /// Head dims of Q and K, and of V and O.
     fn columns(&self) -> (usize, usize) {
-        let shape = &self.work.facts.shape;
+        let shape = self.work.facts.shape();
         (as_usize(shape.head_dim_qk), as_usize(shape.head_dim_v))
     }
 

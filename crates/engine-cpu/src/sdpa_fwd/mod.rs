@@ -42,6 +42,12 @@ impl Kernel {
         let regions = Regions::of(facts, tile);
         Self { plan: plan.clone(), tile, regions, isa: Isa::detect() }
     }
+
+    /// Whether the plan's config and workspace are those that this kernel works with. An engine that
+    /// wraps this one may hand over a plan of its own.
+    pub(crate) fn is_of(&self, plan: &Plan) -> bool {
+        *plan.config() == self.tile.config() && *plan.workspace() == self.regions.layout
+    }
 }
 
 fn facts_of(plan: &Plan) -> &SdpaFwdFacts {
@@ -52,7 +58,7 @@ fn facts_of(plan: &Plan) -> &SdpaFwdFacts {
 }
 
 impl Launch for Kernel {
-    fn launch(&self, call: &Call<'_>) -> Result<(), Error> {
+    unsafe fn launch(&self, call: &Call<'_>) -> Result<(), Error> {
         let Self { plan, tile, regions, isa } = self;
         let (tile, isa) = (*tile, *isa);
         let facts = facts_of(plan);
@@ -71,13 +77,13 @@ impl Launch for Kernel {
         let sequences: &[Sequence] = sequences;
         let num_units = sequences.last().map_or(0, |last| last.units_end);
         let work = Work { facts, tensors, sequences, tile, isa, errors };
-        let len = Scratch::len(&facts.shape, tile);
+        let len = Scratch::len(facts.shape(), tile);
         let run_worker = |worker_idx: usize| {
             let part = worker_idx * len..(worker_idx + 1) * len;
             // SAFETY: the region is the plan's, and each worker has its own part of it.
             let memory =
                 unsafe { workspace_slice(call.region(regions.scratch), regions.scratch, part) };
-            let mut scratch = Scratch::carve(memory, &facts.shape, tile);
+            let mut scratch = Scratch::carve(memory, facts.shape(), tile);
             // From the last to the first: under a causal band the last tiles of a sequence are the
             // longest.
             while let Some(unit) = num_units

@@ -58,9 +58,9 @@ pub(crate) fn place_all(
     sequences: &mut [Sequence],
 ) -> ErrorWord {
     let sides = [tensors.q_rows(), tensors.kv_rows()];
-    let mut q = Side::of(call, &facts.q_side, &Q_ROLES, sides[0]);
-    let mut kv = Side::of(call, &facts.kv_side, &KV_ROLES, sides[1]);
-    let group = facts.shape.num_q_heads / facts.shape.num_kv_heads;
+    let mut q = Side::of(call, &facts.q_side(), &Q_ROLES, sides[0]);
+    let mut kv = Side::of(call, &facts.kv_side(), &KV_ROLES, sides[1]);
+    let group = facts.shape().num_q_heads / facts.shape().num_kv_heads;
     let mut errors = ErrorWord::NONE;
     let mut units_end = 0_u64;
     for (batch_idx, sequence) in (0..).zip(sequences) {
@@ -68,7 +68,7 @@ pub(crate) fn place_all(
         errors = errors.with(on_q.errors).with(on_kv.errors);
         let rows = tensors.rows_to_write(on_q.len);
         let tiles = rows.saturating_mul(group).div_ceil(block_m);
-        units_end = units_end.saturating_add(tiles.saturating_mul(facts.shape.num_kv_heads));
+        units_end = units_end.saturating_add(tiles.saturating_mul(facts.shape().num_kv_heads));
         *sequence = Sequence {
             q_start: on_q.start,
             q_len: on_q.len,

@@ -61,7 +61,7 @@ pub(crate) struct Tensors {
 impl Tensors {
     pub(crate) fn of(call: &Call<'_>, facts: &SdpaFwdFacts) -> Self {
         let axes = |side: &SideFacts| if side.is_packed() { PACKED } else { FOUR };
-        let (on_q, on_kv) = (axes(&facts.q_side), axes(&facts.kv_side));
+        let (on_q, on_kv) = (axes(&facts.q_side()), axes(&facts.kv_side()));
         let input = |role, axes| Input::of(call, role, facts.dtype(role), axes);
         let rows = |role, axes| match input(role, axes) {
             Some(tensor) => tensor,
@@ -79,7 +79,7 @@ impl Tensors {
         let batch = count(Role::QLengths)
             .or_else(|| count(Role::QPrefix).map(|entries| entries.saturating_sub(1)))
             .unwrap_or(q.extents()[0]);
-        let page_size = match facts.kv_side {
+        let page_size = match facts.kv_side() {
             SideFacts::Paged { page_size, .. } => Some(page_size),
             _ => None,
         };
@@ -97,7 +97,7 @@ impl Tensors {
             max: RowOutput::of(call, facts, Role::Max),
             sum_exp: RowOutput::of(call, facts, Role::SumExp),
             batch,
-            q_packed: facts.q_side.is_packed(),
+            q_packed: facts.q_side().is_packed(),
             page_size,
         }
     }
