@@ -301,6 +301,30 @@ fn lengths_prefixes_and_tables() {
     );
 }
 
+/// PP-29: lengths on one side never make the other side packed.
+#[test]
+fn one_packed_side_alone() {
+    use InvalidGraph as E;
+    let packed_kv = |id, _| {
+        let (sequences, bounds) = (Sequences::Lengths(id), LengthBounds::up_to(12));
+        (Storage::Dense, Storage::Packed { sequences, bounds, max_total: 20 })
+    };
+    let declaration = |q: Extents, batch| {
+        with(|d| {
+            (d.k, d.v) = (vec![20, 2, 16], vec![20, 2, 16]);
+            (d.q, d.o) = (q.clone(), q);
+            d.q_lengths = Some((DType::I32, vec![batch]));
+            d.storage = packed_kv;
+        })
+    };
+    declaration(vec![2, 4, 8, 16], 2).declare().unwrap();
+    refused!(declaration(vec![20, 4, 16], 2), E::Rank { tensor, found: 3, .. } if tensor == "q");
+    refused!(
+        declaration(vec![2, 4, 8, 16], 3),
+        E::Extent { axis: "batch", found: 3, expected: 2, .. }
+    );
+}
+
 #[test]
 fn modifiers_and_numbers() {
     use InvalidGraph as E;
@@ -347,6 +371,15 @@ fn modifiers_and_numbers() {
     );
     refused!(with(|d| d.op = |op| op.soft_cap(0.0)), E::Value { what: "soft_cap", .. });
     refused!(with(|d| d.op = |op| op.soft_cap(-1.0)), E::Value { what: "soft_cap", .. });
+    refused!(
+        with(|d| d.bias = Some((DType::I32, vec![1, 1, 8, 8]))),
+        E::DType { found: DType::I32, .. }
+    );
+    // The builder of this test has no tensors for a seed; q's id shows what is wrong with it.
+    let seeded = |op: SdpaFwd| {
+        op.dropout(Dropout { probability: 0.1, seed: TensorId(0), offset: TensorId(0) })
+    };
+    refused!(with(|d| d.op = seeded), E::DType { found: DType::F16, expected: "i64", .. });
     let dropout = |op: SdpaFwd| {
         op.dropout(Dropout { probability: 0.1, seed: TensorId(99), offset: TensorId(98) })
     };
@@ -408,6 +441,14 @@ fn graphs_as_a_whole() {
     two.sdpa_fwd(SdpaFwd::new(q, k, v, o2)).unwrap();
     let two = frazil::Facts::read(&two.finish().unwrap());
     assert!(matches!(two, Err(InvalidGraph::TooManyOperations { count: 2 })));
+
+    let mut certain = builder.clone();
+    let seed = certain.tensor(TensorSpec::contiguous("seed", DType::I64, [1])).unwrap();
+    for probability in [1.0, -0.1, f32::NAN] {
+        let dropout = Dropout { probability, seed, offset: seed };
+        let refused = certain.sdpa_fwd(SdpaFwd::new(q, k, v, o).dropout(dropout));
+        assert!(matches!(refused, Err(InvalidGraph::Value { what: "dropout probability", .. })));
+    }
 
     let mut unused = builder.clone();
     unused.tensor(spec("stray")).unwrap();

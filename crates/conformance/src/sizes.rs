@@ -34,7 +34,12 @@ impl Sizes {
         let side = |side: &SideCase, seqlen, bound: u64| {
             let sizes = of_side(side, case.batch, seqlen, bound);
             // Bounds are host numbers of the declaration: only an extent can be below them.
-            SideSizes { max_len: if side.is_packed() { bound } else { seqlen.min(bound) }, ..sizes }
+            let rows = match side {
+                SideCase::Paged { page_size, .. } => sizes.pages.saturating_mul(*page_size),
+                side if side.is_packed() => u64::MAX,
+                _ => seqlen,
+            };
+            SideSizes { max_len: rows.min(bound), ..sizes }
         };
         Self {
             batch: case.batch,

@@ -18,9 +18,9 @@ impl ErrorWord {
     pub const Q_ROWS: Self = Self(1 << 2);
     /// Rows of K and V reach past their total or buffers, or a start lies outside them.
     pub const KV_ROWS: Self = Self(1 << 3);
-    /// A page id outside the pool of K.
+    /// A page id outside the pool of K, on a page that some query sees; of others it may be set.
     pub const PAGE_K: Self = Self(1 << 4);
-    /// A page id outside the pool of V.
+    /// A page id outside the pool of V, on a page that some query sees; of others it may be set.
     pub const PAGE_V: Self = Self(1 << 5);
 
     /// Both sets of bits.
