@@ -5,7 +5,7 @@ mod common;
 
 use frazil_conformance::case::Case;
 use frazil_conformance::generator::case_from_seed;
-use frazil_conformance::run::{Entry, Status, check_entry};
+use frazil_conformance::run::{Entry, Status, check_entry, repro_line};
 use rayon::prelude::*;
 
 use common::{host, router};
@@ -33,10 +33,10 @@ fn run(seeds: std::ops::Range<u64>) {
             let expected = expected(&case);
             let verdict = verdicts.into_iter().find(|verdict| verdict.status != expected)?;
             let reason = verdict.reason.unwrap_or_default();
-            let repro = serde_json::to_string(&case).expect("a case is data");
+            let repro = repro_line(&serde_json::to_string(&case).expect("a case is data"));
             let (engine, status) = (verdict.engine, verdict.status);
             Some(format!(
-                "seed {seed}: {engine} is {status:?}, expected {expected:?}: {reason}\n    frazil repro '{repro}'"
+                "seed {seed}: {engine} is {status:?}, expected {expected:?}: {reason}\n    {repro}"
             ))
         })
         .collect();

@@ -343,6 +343,11 @@ pub fn answer_name(answer: &Answer) -> String {
     }
 }
 
+/// The command that runs a case again, wherever frazil is; `case` is its JSON, quoted for a shell.
+pub fn repro_line(case: &str) -> String {
+    format!("frazil repro '{}'", case.replace('\'', r"'\''"))
+}
+
 /// Name of an engine in case files: the part after the last `_`, `cpu` for `sdpa_fwd_cpu`.
 pub fn short_name(engine: &EngineId) -> &str {
     let name = engine.as_str();

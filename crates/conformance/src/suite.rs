@@ -5,7 +5,7 @@ use std::fmt;
 use frazil_router::Router;
 
 use crate::memory::DeviceMemory;
-use crate::run::{Entry, Status, Totals, Verdict, check_entry};
+use crate::run::{Entry, Status, Totals, Verdict, check_entry, repro_line};
 
 /// Every verdict of a suite.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +66,7 @@ impl fmt::Display for Report {
                 write!(f, ": {reason}")?;
             }
             if let Some(repro) = repro {
-                write!(f, "\n    frazil repro '{repro}'")?;
+                write!(f, "\n    {}", repro_line(repro))?;
             }
         }
         Ok(())

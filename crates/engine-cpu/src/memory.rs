@@ -331,3 +331,27 @@ pub(crate) unsafe fn workspace_u64<'a>(call: &'a Call<'_>, region: Region) -> &'
     // SAFETY: as in `workspace_slice`; all accesses are atomic.
     unsafe { AtomicU64::from_ptr(with_exposed_provenance_mut(as_usize(call.region(region)))) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PP-21, PP-68: offsets past 2^31 and 2^32 elements, which no 32-bit product survives.
+    #[test]
+    fn offsets_have_64_bits() {
+        let at = |extents, strides, index, first_column| {
+            let grid = Grid { addr: 1 << 40, extents, strides };
+            let offset = grid.offset(index, &(first_column..first_column + 1));
+            (offset, grid.pointer::<u16>(offset).addr() as u64)
+        };
+        // 600,000 packed rows of 32 heads of 128 columns.
+        let packed = at([1, 32, 600_000, 128], [0, 128, 4096, 1], [0, 31, 599_999], 127);
+        assert_eq!(packed.0, 600_000 * 32 * 128 - 1);
+        assert_eq!(packed.1, (1 << 40) + 2 * packed.0);
+        // A row stride of 9728 and a batch stride of 2^27 elements.
+        let strided = at([1, 1, 225_305, 128], [0, 0, 9728, 1], [0, 0, 225_304], 0);
+        assert_eq!(strided.0, 225_304 * 9728);
+        let batch = at([64, 1, 1, 64], [1 << 27, 0, 0, 1], [63, 0, 0], 0);
+        assert_eq!(batch.0, 63 << 27);
+    }
+}

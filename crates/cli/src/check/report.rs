@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use frazil::EngineId;
-use frazil_conformance::run::{Entry, Status, Totals, Verdict};
+use frazil_conformance::run::{Entry, Status, Totals, Verdict, repro_line};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -115,8 +115,7 @@ fn write_verdict(verdict: &Verdict, out: &mut Output) -> Result<(), Failure> {
     }
     writeln!(out)?;
     if let Some(repro) = repro {
-        // As a shell reads it back.
-        writeln!(out, "    frazil repro '{}'", repro.replace('\'', r"'\''"))?;
+        writeln!(out, "    {}", repro_line(repro))?;
     }
     Ok(())
 }

@@ -178,10 +178,10 @@ impl Built {
         let f = &self.facts;
         let (facts, first, second, roles, bits) = if kv {
             let roles = (Role::KvLengths, Role::KvPrefix, Role::KvStarts);
-            (f.kv_side, Role::K, Role::V, roles, (ErrorWord::KV_LENGTH, ErrorWord::KV_ROWS))
+            (f.kv_side(), Role::K, Role::V, roles, (ErrorWord::KV_LENGTH, ErrorWord::KV_ROWS))
         } else {
             let roles = (Role::QLengths, Role::QPrefix, Role::QStarts);
-            (f.q_side, Role::Q, Role::O, roles, (ErrorWord::Q_LENGTH, ErrorWord::Q_ROWS))
+            (f.q_side(), Role::Q, Role::O, roles, (ErrorWord::Q_LENGTH, ErrorWord::Q_ROWS))
         };
         let view = call.view(first).unwrap();
         let Some(bounds) = facts.bounds() else {
@@ -315,7 +315,7 @@ impl Launch for Built {
         let (q, k, v, o) = (view(Role::Q), view(Role::K), view(Role::V), view(Role::O));
         let dtype = f.dtype(Role::Q).unwrap();
         let o_dtype = f.dtype(Role::O).unwrap();
-        let shape = f.shape;
+        let shape = f.shape();
         let no_pages = vec![Vec::new(); q_rows.lens.len()];
         if self.fault == Fault::WritesInput {
             write(k.addr, &[1, 2]);
@@ -328,12 +328,12 @@ impl Launch for Built {
             for h in 0..shape.num_q_heads {
                 let kv_head = h / (shape.num_q_heads / shape.num_kv_heads);
                 let element_q =
-                    |i, d| read(at(f.q_side, &q_rows, &q, dtype, &no_pages, [b, h, i, d]), dtype);
+                    |i, d| read(at(f.q_side(), &q_rows, &q, dtype, &no_pages, [b, h, i, d]), dtype);
                 let element_k = |j, d| {
-                    read(at(f.kv_side, &kv_rows, &k, dtype, &pages_k, [b, kv_head, j, d]), dtype)
+                    read(at(f.kv_side(), &kv_rows, &k, dtype, &pages_k, [b, kv_head, j, d]), dtype)
                 };
                 let element_v = |j, d| {
-                    read(at(f.kv_side, &kv_rows, &v, dtype, &pages_v, [b, kv_head, j, d]), dtype)
+                    read(at(f.kv_side(), &kv_rows, &v, dtype, &pages_v, [b, kv_head, j, d]), dtype)
                 };
                 for i in 0..len_q {
                     let mut scores = Vec::new();
@@ -362,7 +362,7 @@ impl Launch for Built {
                         let sum: f32 =
                             scores.iter().map(|&(j, score)| exp(score) * element_v(j, d)).sum();
                         let value = if sum_exp == 0.0 { 0.0 } else { sum / sum_exp };
-                        let addr = at(f.q_side, &q_rows, &o, o_dtype, &no_pages, [b, h, i, d]);
+                        let addr = at(f.q_side(), &q_rows, &o, o_dtype, &no_pages, [b, h, i, d]);
                         write_float(addr, o_dtype, value + used);
                         if self.fault == Fault::WritesPastRow && d + 1 == shape.head_dim_v {
                             write_float(addr + o_dtype.bytes(), o_dtype, 0.0);
@@ -379,7 +379,7 @@ impl Launch for Built {
                     self.row_outputs(call, &q_rows, [b, h, i], (max, sum_exp));
                 }
                 let zero = if self.fault == Fault::FillsDeadRowsWithMinusZero { -0.0 } else { 0.0 };
-                if !f.q_side.is_packed() {
+                if !f.q_side().is_packed() {
                     for i in len_q..o.geometry.extent(2) {
                         for d in 0..shape.head_dim_v {
                             write_float(element(&o, o_dtype, &[b, h, i, d]), o_dtype, zero);
@@ -416,15 +416,15 @@ impl Built {
 
     fn modified(&self, call: &Call<'_>, dot: f32, [b, h, i, j]: [u64; 4], lens: (u64, u64)) -> f32 {
         let f = &self.facts;
-        let mut score = f.softmax_scale * dot;
-        if let Some(cap) = f.soft_cap {
+        let mut score = f.softmax_scale() * dot;
+        if let Some(cap) = f.soft_cap() {
             score = cap * (score / cap).tanh();
         }
         if let Some(bias) = call.view(Role::Bias) {
             let dtype = f.dtype(Role::Bias).unwrap();
             score += read(element(&bias, dtype, &[b, h, i, j]), dtype);
         }
-        if let Some((slopes, align)) = call.view(Role::AlibiSlopes).zip(f.alibi) {
+        if let Some((slopes, align)) = call.view(Role::AlibiSlopes).zip(f.alibi()) {
             let index: &[u64] = if slopes.geometry.rank() == 2 { &[b, h] } else { &[h] };
             let slope = read(element(&slopes, DType::F32, index), DType::F32);
             let off = if align == Align::TopLeft {
