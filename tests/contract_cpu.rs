@@ -297,3 +297,40 @@ fn the_error_word_speaks_of_its_own_call() {
     let (_, word) = job.execute();
     assert!(word.contains(ErrorWord::Q_ROWS.with(ErrorWord::KV_ROWS)));
 }
+
+/// Design section 4: inside the live rows a NaN in K reaches only queries that see that key; one in
+/// V may reach any query of its sequence, and no other.
+#[test]
+fn a_nan_in_a_live_row_reaches_no_further_than_it_may() {
+    const KEY: usize = 10;
+    let built = Built::new(false, &frazil::cpu::host());
+    let run = |poisoned: Option<usize>| {
+        let mut job = Job::new(&built, 0.0);
+        if let Some(tensor) = poisoned {
+            // Row 10 of the first sequence, the head of K and V that heads 0 and 1 of Q share.
+            let row: &mut [f32] = bytemuck::cast_slice_mut(job.tensors[tensor].as_bytes_mut());
+            row[KEY * KV_HEADS * D..][..D].fill(f32::NAN);
+        }
+        job.steer(&LENGTHS);
+        job.execute();
+        job
+    };
+    let clean = run(None);
+    for (poisoned, first_row) in [(1, KEY), (2, 0)] {
+        let job = run(Some(poisoned));
+        for row in 0..55 {
+            for head in 0..HEADS {
+                let at = row * HEADS + head;
+                let o = |job: &Job| job.floats(3)[at * D..][..D].to_vec();
+                let reached = head < 2 && (first_row..17).contains(&row);
+                if !reached {
+                    assert_eq!(o(&job), o(&clean), "row {row} of head {head}");
+                    assert_eq!(job.floats(4)[at], clean.floats(4)[at]);
+                } else if row >= KEY {
+                    assert!(o(&job).iter().all(|value| value.is_nan()), "row {row} lost a NaN");
+                    assert_eq!(job.floats(4)[at].is_nan(), poisoned == 1);
+                }
+            }
+        }
+    }
+}
