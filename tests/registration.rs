@@ -82,7 +82,27 @@ fn a_feature_that_no_engine_names_is_declined_by_every_engine() {
     assert_eq!(declined.declined[0].1, Unsupported::Feature(Feature::OnlyInTests));
 }
 
-/// The seeded violation of the test above: an engine that names the feature is asked.
+/// Types that differ between Q, K and V are a feature of their own, so that an engine of one type
+/// declines them without a rule.
+#[test]
+fn mixed_types_are_a_feature() {
+    let features = |k_dtype| {
+        let mut builder = GraphBuilder::new();
+        let mut tensor = |name, dtype| {
+            builder.tensor(TensorSpec::contiguous(name, dtype, [1, 1, 4, 8])).unwrap()
+        };
+        let q = tensor("q", DType::Bf16);
+        let k = tensor("k", k_dtype);
+        let v = tensor("v", DType::Bf16);
+        let o = tensor("o", DType::F32);
+        builder.sdpa_fwd(SdpaFwd::new(q, k, v, o)).unwrap();
+        Facts::read(&builder.finish().unwrap()).unwrap().features()
+    };
+    assert_eq!(features(DType::Bf16), FeatureSet::EMPTY);
+    assert_eq!(features(DType::F8E4m3), FeatureSet::of(&[Feature::MixedTypes]));
+}
+
+/// The seeded violation of the declines above: an engine that names the feature is asked.
 #[test]
 #[should_panic(expected = "asked in spite of")]
 fn an_engine_that_names_the_feature_is_asked() {

@@ -35,6 +35,7 @@ pub struct CpuEngine;
 
 /// All of attention forward but dropout and the block mask.
 const FEATURES: FeatureSet = FeatureSet::of(&[
+    Feature::MixedTypes,
     Feature::Band,
     Feature::SoftCap,
     Feature::Bias,

@@ -30,6 +30,8 @@ features! {
     Dropout => "dropout",
     /// Whole tiles hidden by bits.
     BlockMask => "block_mask",
+    /// Q, K and V not all of one type.
+    MixedTypes => "mixed_types",
     /// Keys outside a band hidden.
     Band => "band",
     /// `cap * tanh(s / cap)`.

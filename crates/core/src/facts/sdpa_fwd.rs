@@ -183,6 +183,7 @@ impl SdpaFwdFacts {
     }
 
     fn used_features(&self) -> FeatureSet {
+        let mixed = [Role::K, Role::V].iter().any(|&kv| self.dtype(kv) != self.dtype(Role::Q));
         let holds = |role| self.ports.get(role).is_some();
         let rank = |role| self.ports.get(role).map(|port| port.desc().geometry().rank());
         let padded_rows = |role| self.q_side.is_packed() && rank(role) == Some(3);
@@ -192,6 +193,7 @@ impl SdpaFwdFacts {
             .fold(FeatureSet::EMPTY, FeatureSet::with)
             .with_if(Feature::Dropout, holds(Role::DropoutSeed))
             .with_if(Feature::BlockMask, holds(Role::BlockMask))
+            .with_if(Feature::MixedTypes, mixed)
             .with_if(Feature::Band, self.band.is_some())
             .with_if(Feature::SoftCap, self.soft_cap.is_some())
             .with_if(Feature::Bias, holds(Role::Bias))
