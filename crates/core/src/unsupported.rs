@@ -19,7 +19,7 @@ pub enum Unsupported {
         found: &'static str,
     },
     /// The engine runs on another kind of device.
-    #[error("device: {found}, need {need}")]
+    #[error("{found}, need {need}")]
     Device {
         /// The device asked about.
         found: String,

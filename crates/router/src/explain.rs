@@ -46,7 +46,9 @@ impl fmt::Display for Explanation {
                     writeln!(f, "{:>3}. {id}: served, {maturity}", at + 1)?;
                     plans.iter().try_for_each(|plan| write_plan(f, plan))?;
                 }
-                Answer::Declined(why) => writeln!(f, "  -  {id}: declined, {}: {why}", why.kind())?,
+                Answer::Declined(why) => {
+                    writeln!(f, "  -  {id}: declined ({}): {why}", why.kind())?
+                }
                 Answer::LeftOut => writeln!(f, "  -  {id}: left out by a filter")?,
             }
         }
