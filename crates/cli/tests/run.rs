@@ -220,3 +220,31 @@ fn the_first_bad_file_stops_all() {
     assert_eq!(said.stdout, "");
     assert!(said.stderr.contains("bad_of_two.safetensors"), "{}", said.stderr);
 }
+
+#[test]
+fn an_expectation_may_be_rounded_to_any_type() {
+    // Half a unit of bf16 above 1 and of f16 above 2^-13, which is where rounding loses most, and
+    // what is subnormal in f16.
+    for value in [1.0 + 2_f32.powi(-8), 2_f32.powi(-13) * (1.0 + 2_f32.powi(-11)), 2.9e-8, 0.3] {
+        let question = || packed(|tensors| tensors[2] = f32s("v", &[3, 2, 4], |_| value));
+        let (input, output) = (write("rounded_q.safetensors", question()), "rounded_a.safetensors");
+        let output = write(output, "");
+        let said = command(["run", "--output"]).arg(&output).arg(&input).output().unwrap();
+        common::Said::from(said).assert_code(0);
+        let bytes = std::fs::read(&output).unwrap();
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        let o = tensors.tensor("o").unwrap();
+        let words = || o.data().as_chunks().0.iter().map(|word| f32::from_le_bytes(*word));
+        let bf16 = words().flat_map(|x| half::bf16::from_f32(x).to_le_bytes()).collect();
+        let f16 = words().flat_map(|x| half::f16::from_f32(x).to_le_bytes()).collect::<Vec<_>>();
+        for (dtype, bytes) in [("BF16", bf16), ("F16", f16), ("F32", o.data().to_vec())] {
+            let path = packed(|tensors| {
+                tensors[2] = f32s("v", &[3, 2, 4], |_| value);
+                tensors.push(Tensor("expected_o", dtype, vec![3, 2, 4], bytes));
+            });
+            let path = write("rounded.safetensors", path);
+            let said = frazil(["run".as_ref(), "--json".as_ref(), path.as_os_str()]);
+            assert_eq!(said.assert_code(0).json()[0]["comparisons"][1]["against"], "expected_o");
+        }
+    }
+}

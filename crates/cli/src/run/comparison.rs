@@ -78,22 +78,27 @@ pub(super) struct Expected {
     values: Vec<f32>,
     /// Half a unit in the last place, relative: the file's own rounding.
     rounding: f64,
+    /// Half the distance of subnormal numbers, which are rounded by an absolute amount.
+    floor: f64,
 }
 
 impl Expected {
     pub(super) fn of(tensor: &Tensor) -> Self {
-        let rounding = match tensor.dtype {
-            DType::F16 => 2_f64.powi(-11),
-            DType::Bf16 => 2_f64.powi(-9),
-            _ => 2_f64.powi(-24),
+        // Of numbers just above a power of two, where it is most: bf16 keeps 8 bits, f16 11, f32 24.
+        let (rounding, floor) = match tensor.dtype {
+            DType::F16 => (-11, -25),
+            DType::Bf16 => (-8, -134),
+            _ => (-24, -150),
         };
-        Self { values: tensor.values(), rounding }
+        let (rounding, floor) = (2_f64.powi(rounding), 2_f64.powi(floor));
+        Self { values: tensor.values(), rounding, floor }
     }
 
     fn at(&self, element: usize) -> (f64, f64) {
         let value = f64::from(self.values[element]);
-        let rounding = if value.is_finite() { self.rounding * value.abs() } else { 0.0 };
-        (value, rounding)
+        // Not 0 around a value of 0, to which small numbers are rounded too.
+        let rounding = (self.rounding * value.abs()).max(self.floor);
+        (value, if value.is_finite() { rounding } else { 0.0 })
     }
 }
 
