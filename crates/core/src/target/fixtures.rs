@@ -2,7 +2,7 @@
 //!
 //! Shared memory: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 //! Multiprocessors and second-level cache: NVIDIA's architecture whitepapers and data sheets of
-//! the product named. Tools: CUDA 13.0 with its NVRTC, no cuDNN.
+//! the product named, none of them read off a device by us. Tools: CUDA 13.0 with its NVRTC, no cuDNN.
 
 use super::{
     ComputeCapability, CudaProps, DeviceProps, HostProps, Nvrtc, Target, Toolchain, Version,
