@@ -35,7 +35,12 @@ pub(crate) enum Command {
 /// q_prefix and kv_prefix (running sums) or q_lengths and kv_lengths, or [batch, heads, rows,
 /// columns], where lengths may stand beside. Optional: expected_o, expected_lse, and softmax_scale
 /// in the metadata. The answer is held against a reference in f64 computed from the same tensors,
-/// and against the expected tensors where there are any.
+/// and against the expected tensors where there are any. Those were made with plain scores and the
+/// scale of the file, so they are not compared where arguments ask for others.
+///
+/// What NaN or infinity in the input reaches is not compared. Where that is every element of o or
+/// of lse, the file is "not compared", which is exit code 1: an answer that nothing could be said
+/// of is not right.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   frazil run data/minilm/layer0.safetensors

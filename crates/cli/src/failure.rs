@@ -12,6 +12,8 @@ pub(crate) enum Outcome {
     Right,
     /// No engine serves what was asked for.
     Declined,
+    /// Nothing of an answer could be judged.
+    Unjudged,
     /// An answer outside its tolerance, or other than its file states.
     Wrong,
 }
@@ -36,7 +38,7 @@ impl Outcome {
     pub(crate) fn exit_code(self) -> ExitCode {
         match self {
             Self::Right => ExitCode::SUCCESS,
-            Self::Wrong => ExitCode::FAILURE,
+            Self::Unjudged | Self::Wrong => ExitCode::FAILURE,
             Self::Declined => ExitCode::from(3),
         }
     }

@@ -164,7 +164,7 @@ fn a_case_that_nobody_serves_is_code_3() {
     let path = write("declined.toml", format!("{PLAIN}{DROPOUT}"));
     let path = path.to_str().unwrap();
     let said = frazil(["explain", "--case", "with_dropout", path]);
-    assert!(said.assert_code(3).stdout.contains("Feature: feature dropout"), "{said:?}");
+    assert!(said.assert_code(3).stdout.contains("declined (Feature): feature dropout"), "{said:?}");
     // No engine for GPUs is linked.
     for target in ["sm80", "sm86", "sm89", "sm90", "sm100", "sm103", "sm120", "sm121"] {
         let said = frazil(["explain", "--json", "--target", target, "--case", "plain", path]);

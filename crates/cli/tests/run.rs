@@ -248,3 +248,70 @@ fn an_expectation_may_be_rounded_to_any_type() {
         }
     }
 }
+
+#[test]
+fn what_cannot_be_judged_is_not_right() {
+    let nan = |names: &[usize]| {
+        packed(|tensors| {
+            for &at in names {
+                let words = tensors[at].3.as_chunks_mut::<4>().0;
+                words.iter_mut().for_each(|word| *word = f32::NAN.to_le_bytes());
+            }
+        })
+    };
+    // NaN in all of V leaves the LSE to judge.
+    for (name, names, lse) in
+        [("all", &[0, 1, 2][..], "not compared"), ("q", &[0], "not compared"), ("v", &[2], "right")]
+    {
+        let path = write(&format!("unjudged_{name}.safetensors"), nan(names));
+        let said = frazil(["run".as_ref(), "--json".as_ref(), path.as_os_str()]);
+        let object = &said.assert_code(1).json()[0];
+        assert_eq!(object["status"], "not compared", "{name}");
+        let (o, of_lse) = (&object["comparisons"][0], &object["comparisons"][1]);
+        assert_eq!((&o["status"], &of_lse["status"]), (&json!("not compared"), &json!(lse)));
+        assert_eq!((&o["num_compared"], &o["max_err"]), (&json!(0), &Value::Null));
+        let said = frazil(["run".as_ref(), path.as_os_str()]);
+        let stdout = &said.assert_code(1).stdout;
+        assert!(stdout.contains("not compared against reference"), "{stdout}");
+        assert_eq!(stdout.contains("right"), lse == "right", "{stdout}");
+    }
+    let path = write("unasked.safetensors", nan(&[0]));
+    frazil(["run".as_ref(), "--no-compare".as_ref(), path.as_os_str()]).assert_code(0);
+}
+
+#[test]
+fn expectations_made_without_a_flag_do_not_judge() {
+    // 1/sqrt(32), which is what the file states.
+    let same = ["--scale", "0.17677669529663687"];
+    let cases: [(&[&str], Option<&str>); 7] = [
+        (&["--causal"], Some("--causal")),
+        (&["--causal", "--window", "5"], Some("--causal --window")),
+        (&["--window", "9,9"], Some("--window")),
+        (&["--soft-cap", "3", "--causal"], Some("--causal --soft-cap")),
+        (&["--scale", "0.5"], Some("--scale")),
+        (&same, None),
+        (&["--window", "-1,-1"], None),
+    ];
+    for (flags, named) in cases {
+        let said = command(["run", "--json"]).args(flags).arg(minilm(0)).output().unwrap();
+        let said = common::Said::from(said);
+        let object = &said.assert_code(0).json()[0];
+        assert_eq!(object["status"], "right", "{flags:?}");
+        for (reference, expected) in [(0, 1), (2, 3)] {
+            let of = |at: usize| &object["comparisons"][at];
+            assert_eq!(
+                (&of(reference)["held"], &of(reference)["status"]),
+                (&json!(true), &json!("right"))
+            );
+            let status = if named.is_some() { "not compared" } else { "right" };
+            assert_eq!(of(expected)["status"], status, "{flags:?}");
+            assert_eq!(of(expected)["held"], named.is_none());
+        }
+        let said = command(["run"]).args(flags).arg(minilm(0)).output().unwrap();
+        let said = common::Said::from(said);
+        if let Some(named) = named {
+            let line = format!("expected_o was made without {named}: not compared");
+            assert!(said.assert_code(0).stdout.contains(&line), "{}", said.stdout);
+        }
+    }
+}

@@ -5,6 +5,9 @@ use serde::Serialize;
 
 use crate::input::Tensor;
 
+/// Status of what nothing was compared in.
+pub(super) const NOT_COMPARED: &str = "not compared";
+
 /// One output against one source of truth.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Comparison {
@@ -12,9 +15,12 @@ pub(super) struct Comparison {
     pub(super) tensor: &'static str,
     /// `reference` or the name of the expected tensor.
     pub(super) against: &'static str,
+    /// `right`, `wrong`, `off` (missed, and does not count) or `not compared`.
+    pub(super) status: &'static str,
     /// Whether a miss counts. Expected tensors answer the inputs as stored, not as converted.
     pub(super) held: bool,
-    /// Absolute error of the element that is worst relative to its tolerance.
+    /// Absolute error of the element that is worst relative to its tolerance; NaN where none was
+    /// compared, as is the tolerance.
     pub(super) max_err: f64,
     /// Tolerance of that element.
     pub(super) tol: f64,
@@ -22,10 +28,14 @@ pub(super) struct Comparison {
     pub(super) num_nan: usize,
     /// Elements outside their tolerance.
     pub(super) num_bad: usize,
+    /// Elements that were compared.
+    pub(super) num_compared: usize,
     /// Elements that NaN or infinity in the input reached, which are not judged.
     pub(super) num_excused: usize,
     /// The first element outside.
     pub(super) first_bad: Option<Vec<usize>>,
+    /// Why nothing was compared, where that is for what was asked.
+    pub(super) reason: Option<String>,
     #[serde(skip)]
     used: f64,
     #[serde(skip)]
@@ -33,8 +43,20 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    pub(super) fn is_right(&self) -> bool {
-        self.num_bad == 0
+    /// Says what came of it, once all elements are seen.
+    pub(super) fn conclude(&mut self, shape: &[usize]) {
+        self.first_bad = self.first_bad_element.map(|at| index(at, shape));
+        // An output without elements is right; one of which no element could be judged is not.
+        let unjudged = self.reason.is_some() || self.num_compared == 0 && self.num_excused != 0;
+        self.status = match (unjudged, self.num_bad, self.held) {
+            (true, ..) => NOT_COMPARED,
+            (false, 0, _) => "right",
+            (false, _, true) => "wrong",
+            (false, _, false) => "off",
+        };
+        if unjudged {
+            (self.max_err, self.tol) = (f64::NAN, f64::NAN);
+        }
     }
 
     pub(super) fn excuse(&mut self, got: f32) {
@@ -44,6 +66,7 @@ impl Comparison {
 
     fn see(&mut self, element: usize, got: f32, want: f64, tol: f64) {
         let got = f64::from(got);
+        self.num_compared += 1;
         self.num_nan += usize::from(got.is_nan());
         // Infinities of one sign are equal; their difference is NaN.
         let err = if got == want { 0.0 } else { (got - want).abs() };
@@ -63,6 +86,7 @@ impl Comparison {
     fn merge(mut self, other: &Self) -> Self {
         self.num_nan += other.num_nan;
         self.num_bad += other.num_bad;
+        self.num_compared += other.num_compared;
         self.num_excused += other.num_excused;
         self.first_bad_element =
             [self.first_bad_element, other.first_bad_element].into_iter().flatten().min();
@@ -143,7 +167,7 @@ impl Pair {
 }
 
 /// Position of an element of a contiguous tensor.
-pub(super) fn index(mut element: usize, shape: &[usize]) -> Vec<usize> {
+fn index(mut element: usize, shape: &[usize]) -> Vec<usize> {
     let mut index: Vec<usize> = shape
         .iter()
         .rev()

@@ -18,6 +18,8 @@ pub(super) struct Modifiers {
     pub(super) scale: Option<f32>,
     pub(super) band: Option<Band>,
     pub(super) soft_cap: Option<f32>,
+    /// The arguments that made the band, as given.
+    band_flags: Option<&'static str>,
 }
 
 /// The graph of a file, and the tensors to bind.
@@ -27,6 +29,9 @@ pub(super) struct Problem {
     pub(super) softmax_scale: f32,
     pub(super) band: Option<Band>,
     pub(super) soft_cap: Option<f32>,
+    /// Arguments by which the scores are other than those the file's expectations were made with:
+    /// it states a scale at most, and what it does not state is plain.
+    pub(super) unlike_file: Vec<&'static str>,
     pub(super) ids: Ids,
     /// Type and shape of O.
     pub(super) o: (DType, Vec<usize>),
@@ -62,15 +67,32 @@ impl Modifiers {
             Some(Corner::BottomRight) | None => Align::BottomRight,
         };
         let band = banded.then_some(Band { align, left, right });
-        Ok(Self { scale: scores.scale, band, soft_cap: scores.soft_cap })
+        let band_flags = band.map(|_| match (scores.causal, scores.window) {
+            (true, None) => "--causal",
+            (true, Some(_)) => "--causal --window",
+            (false, _) => "--window",
+        });
+        Ok(Self { scale: scores.scale, band, soft_cap: scores.soft_cap, band_flags })
     }
 }
 
 impl Problem {
     /// Declares what a file holds, with the modifiers asked for.
     pub(super) fn declare(input: &Input, modifiers: &Modifiers) -> Result<Self, Failure> {
-        let problem = Self::graph(input, modifiers)
-            .map_err(|invalid| Failure::in_file(&input.path, invalid))?;
+        let invalid = |invalid| Failure::in_file(&input.path, invalid);
+        let mut problem = Self::graph(input, modifiers).map_err(invalid)?;
+        // A scale in the file that means nothing is another one too.
+        let of_file = Self::graph(input, &Modifiers { scale: None, ..*modifiers });
+        let of_file = of_file.ok().map(|problem| problem.softmax_scale.to_bits());
+        let other_scale = of_file != Some(problem.softmax_scale.to_bits());
+        problem.unlike_file = [
+            modifiers.band_flags,
+            modifiers.soft_cap.map(|_| "--soft-cap"),
+            other_scale.then_some("--scale"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         let expected = [
             ("expected_o", &input.expected_o, &problem.o.1),
             ("expected_lse", &input.expected_lse, &problem.lse),
@@ -97,7 +119,7 @@ impl Problem {
     }
 
     fn graph(input: &Input, modifiers: &Modifiers) -> Result<Self, InvalidGraph> {
-        let Modifiers { scale, band, soft_cap } = *modifiers;
+        let Modifiers { scale, band, soft_cap, .. } = *modifiers;
         let scale = scale.or(input.softmax_scale);
         let columns = input.v.shape.last().copied().unwrap_or(0);
         let mut o_shape = input.q.shape.clone();
@@ -139,6 +161,7 @@ impl Problem {
             softmax_scale,
             band,
             soft_cap,
+            unlike_file: Vec::new(),
             ids: Ids { q, k, v, o, lse, q_rows, kv_rows },
             o: (o_dtype, o_shape),
             lse: lse_shape,

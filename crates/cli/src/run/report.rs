@@ -6,7 +6,7 @@ use std::path::Path;
 use frazil::{Band, PlanName};
 use serde::Serialize;
 
-use super::comparison::Comparison;
+use super::comparison::{Comparison, NOT_COMPARED};
 use super::execute::Answer;
 use super::problem::Problem;
 use crate::failure::{Failure, Outcome};
@@ -72,14 +72,16 @@ impl<'a> Report<'a> {
             dtype: tensor.dtype.name(),
             shape: tensor.shape.clone(),
         };
-        let missed = comparisons.iter().any(|c| c.held && !c.is_right());
+        let any = |status| comparisons.iter().any(|c| c.held && c.status == status);
         let PlanName { engine, config } = &answer.plan;
         Self {
             file: &input.path,
-            status: match (missed || answer.error_word != 0, comparisons.is_empty()) {
-                (true, _) => "wrong",
-                (false, true) => "not compared",
-                (false, false) => "right",
+            status: if any("wrong") || answer.error_word != 0 {
+                "wrong"
+            } else if any(NOT_COMPARED) || comparisons.is_empty() {
+                NOT_COMPARED
+            } else {
+                "right"
             },
             engine: engine.to_string(),
             config: config.to_string(),
@@ -105,7 +107,12 @@ impl<'a> Report<'a> {
     }
 
     pub(super) fn outcome(&self) -> Outcome {
-        if self.status == "wrong" { Outcome::Wrong } else { Outcome::Right }
+        match self.status {
+            "wrong" => Outcome::Wrong,
+            // Without comparisons that was asked for.
+            NOT_COMPARED if !self.comparisons.is_empty() => Outcome::Unjudged,
+            _ => Outcome::Right,
+        }
     }
 
     pub(super) fn write(&self, out: &mut Output, repeat: u32) -> Result<(), Failure> {
@@ -154,13 +161,23 @@ impl<'a> Report<'a> {
 }
 
 fn write_comparison(out: &mut Output, comparison: &Comparison) -> Result<(), Failure> {
-    let Comparison { tensor, against, held, max_err, tol, num_nan, .. } = comparison;
-    let verdict = match (comparison.is_right(), held) {
-        (true, _) => out.paint(Tone::Good, "right"),
-        (false, true) => out.paint(Tone::Bad, "WRONG"),
-        (false, false) => out.paint(Tone::Faint, "off, as the inputs were rounded"),
+    let Comparison { tensor, against, status, max_err, tol, num_nan, .. } = comparison;
+    if let Some(reason) = &comparison.reason {
+        writeln!(out, "  {:<10} {reason}: {status}", against)?;
+        return Ok(());
+    }
+    let verdict = match *status {
+        "right" => out.paint(Tone::Good, "right"),
+        "wrong" => out.paint(Tone::Bad, "WRONG"),
+        "off" => out.paint(Tone::Faint, "off, as the inputs were rounded,"),
+        // Of no use to whoever asked, whatever the cause.
+        other => out.paint(Tone::Bad, other),
     };
     write!(out, "  {:<10} {verdict} against {against}: ", format!("{tensor} is"))?;
+    if *status == NOT_COMPARED {
+        writeln!(out, "NaN or Inf in the input reaches every element")?;
+        return Ok(());
+    }
     write!(out, "error {max_err:.3e} of {tol:.3e} allowed, {num_nan} NaN")?;
     if comparison.num_excused != 0 {
         write!(out, ", {} not compared: NaN or Inf in the input", comparison.num_excused)?;
