@@ -3,6 +3,7 @@
 
 mod common;
 
+use frazil_conformance::case::Case;
 use frazil_conformance::run::{Entry, check_entry};
 use frazil_conformance::suite::{Report, run_suite};
 use rayon::prelude::*;
@@ -17,7 +18,11 @@ fn run_own(file: &str) {
     let (_, cases) =
         own_cases().into_iter().find(|(name, _)| *name == file).expect("one of our files");
     assert!(!cases.is_empty());
-    run_suite(&router(), &host(), cases).assert_right();
+    let is_served = |case: &&Case| case.answers["sdpa_fwd_cpu"] == "served";
+    let served = cases.iter().filter(is_served).count();
+    let report = run_suite(&router(), &host(), cases);
+    report.assert_right();
+    assert_eq!(report.totals.right, served, "{file}: {report}");
 }
 
 #[test]
@@ -57,6 +62,7 @@ fn run_peer(entries: &[Entry]) {
     report.verdicts = verdicts.flatten_iter().collect();
     report.totals = report.verdicts.iter().collect();
     report.assert_right();
+    assert_eq!(report.totals.right, entries.len(), "{report}");
 }
 
 #[test]

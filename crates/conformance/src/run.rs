@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use frazil_core::{EngineId, Plan, Target, Unsupported};
+use frazil_core::target::fixtures;
+use frazil_core::{DeviceProps, EngineId, Facts, Plan, Target, Unsupported};
 use frazil_router::{Answer, Router};
 use serde::{Deserialize, Serialize};
 
@@ -135,17 +136,15 @@ pub fn check_entry(entry: &Entry, router: &Router, memory: &dyn DeviceMemory) ->
     let mut verdicts: Vec<Verdict> = ids().map(|engine| Verdict::new(entry, engine)).collect();
     let target = Arc::new(memory.device().target().clone());
     let mut cache = None;
-    for case in &entry.runs {
+    for (at, case) in entry.runs.iter().enumerate() {
         let judged = judge_run(entry, case, (router, memory, &target), &mut cache);
         for verdict in &mut verdicts {
-            match &judged {
-                Ok(by_engine) => {
-                    if let Some(judged) = by_engine.get(&verdict.engine) {
-                        verdict.absorb(judged, case);
-                    }
-                }
-                Err(error) => verdict.absorb(&Judged::from(error), case),
-            }
+            let judged = match &judged {
+                Ok(by_engine) => by_engine.get(&verdict.engine).cloned(),
+                Err(error) => Some(Judged::from(error)),
+            };
+            let nobody = || Judged::new(Status::Skipped, "the router did not ask it".into());
+            verdict.absorb(&judged.unwrap_or_else(nobody), case, at == 0);
         }
     }
     verdicts
@@ -176,17 +175,19 @@ impl From<&CaseError> for Judged {
 }
 
 impl Verdict {
+    /// Nothing was run yet, and nothing that was not run is right.
     fn new(entry: &Entry, engine: EngineId) -> Self {
-        let (id, reason, repro) = (entry.id.clone(), None, None);
-        Self { id, engine, status: Status::Right, max_err: None, tol: None, reason, repro }
+        let (id, reason) = (entry.id.clone(), Some("nothing was run".into()));
+        Self { id, engine, status: Status::Skipped, max_err: None, tol: None, reason, repro: None }
     }
 
-    /// Keeps the worse status with its reason, and the worse error.
-    fn absorb(&mut self, judged: &Judged, case: &Case) {
+    /// Keeps the worse status with its reason, and the worse error; the first run says what there
+    /// is to compare with.
+    fn absorb(&mut self, judged: &Judged, case: &Case, first: bool) {
         let mine = self.max_err.zip(self.tol).map(|(err, tol)| Worst { err, tol });
         let worst = Worst::worse_of(mine, judged.worst);
         (self.max_err, self.tol) = (worst.map(|w| w.err), worst.map(|w| w.tol));
-        if judged.status <= self.status {
+        if !first && judged.status <= self.status {
             return;
         }
         self.status = judged.status;
@@ -211,7 +212,8 @@ fn judge_run(
     let mut judgements = Judgements::new();
     let mut served = Vec::new();
     for (id, _, answer) in router.explain(&declared.facts, target).answers {
-        if let Some(judged) = unlike_expected(entry, &id, &answer) {
+        let elsewhere = || at_home_elsewhere(entry, &id, (&declared.facts, router, target));
+        if let Some(judged) = unlike_expected(entry, &id, &answer, elsewhere) {
             judgements.insert(id, judged);
             continue;
         }
@@ -237,30 +239,47 @@ fn judge_run(
         CaseError::Case(format!("{}: memory for its buffers: {error}", case.name))
     })?;
     for (id, plans) in served {
-        let plans = if small { &plans[..] } else { &plans[..1] };
-        judgements.insert(id, judge_plans(&trial, &mut stage, plans));
+        let judged = judge_plans(entry, &trial, &mut stage, &plans);
+        judgements.insert(id, judged);
     }
     Ok(judgements)
 }
 
-/// Runs plans of one engine until one is not right.
-fn judge_plans(trial: &Trial<'_>, stage: &mut Stage, plans: &[Plan]) -> Judged {
-    let mut worst = None;
+/// Runs plans of one engine until one is not right: all of them on small cases, else the best that
+/// can be built. An engine that answers `served` and can build none has not kept its word.
+fn judge_plans(entry: &Entry, trial: &Trial<'_>, stage: &mut Stage, plans: &[Plan]) -> Judged {
+    let (mut worst, mut ran, mut refused) = (None, false, None);
     for plan in plans {
         let Findings { wrong, worst: found } = match trial.run(plan, stage) {
             Outcome::Done(findings) => findings,
-            Outcome::Declined(why) => return Judged::new(Status::Declined, declined(&why)),
+            Outcome::Declined(why) => {
+                refused.get_or_insert_with(|| declined(&why));
+                continue;
+            }
             Outcome::Fault(why) => {
                 return Judged::new(Status::Error, format!("{}: {why}", plan.name()));
             }
         };
         worst = Worst::worse_of(worst, found);
+        ran = true;
         if !wrong.is_empty() {
             let reason = Some(format!("{}: {}", plan.name(), wrong.join("; ")));
             return Judged { status: Status::Wrong, worst, reason };
         }
+        // Only small cases run twice.
+        if !trial.twice {
+            break;
+        }
     }
-    Judged { status: Status::Right, worst, reason: None }
+    if ran {
+        return Judged { status: Status::Right, worst, reason: None };
+    }
+    let why = refused.unwrap_or_else(|| "no plan".into());
+    // Another answer than `served` was judged before anything ran.
+    match entry.expect {
+        Some(_) => Judged::new(Status::Wrong, format!("declined at build, expected served: {why}")),
+        None => Judged::new(Status::Declined, why),
+    }
 }
 
 fn cached(
@@ -281,34 +300,62 @@ fn cached(
     Ok(reference)
 }
 
-/// The judgement on an answer that is not the one expected.
-fn unlike_expected(entry: &Entry, engine: &EngineId, answer: &Answer) -> Option<Judged> {
-    // Expectations are about an engine's own kind of device.
-    match answer {
-        Answer::LeftOut
-        | Answer::Declined(Unsupported::Device { .. } | Unsupported::ComputeCapability { .. }) => {
-            return None;
-        }
-        _ => {}
-    }
+/// What an entry expects of an engine.
+fn expected<'a>(entry: &'a Entry, engine: &EngineId) -> Option<&'a String> {
     let expect = entry.expect.as_ref()?;
-    let expected = expect.get(engine.as_str()).or_else(|| expect.get(short_name(engine)));
+    expect.get(engine.as_str()).or_else(|| expect.get(short_name(engine)))
+}
+
+/// The judgement on an answer that is not the one expected. Expectations are about an engine's own
+/// kind of device: a device may be declined by an engine that is at home `elsewhere`, and by no
+/// other, or an engine that declines every device would never be found out.
+fn unlike_expected(
+    entry: &Entry,
+    engine: &EngineId,
+    answer: &Answer,
+    elsewhere: impl FnOnce() -> bool,
+) -> Option<Judged> {
+    entry.expect.as_ref()?;
+    let is_excused = match answer {
+        Answer::LeftOut => true,
+        Answer::Declined(Unsupported::Device { .. } | Unsupported::ComputeCapability { .. }) => {
+            elsewhere()
+        }
+        _ => false,
+    };
+    if is_excused {
+        return None;
+    }
     let found = answer_name(answer);
     let why = match answer {
         Answer::Declined(why) => format!(" ({why})"),
         _ => String::new(),
     };
-    match expected {
-        Some(expected) if *expected == found => None,
-        Some(expected) => {
-            let reason = format!("answers {found}{why}, expected {expected}");
-            Some(Judged::new(Status::Wrong, reason))
-        }
-        None => {
-            let reason = format!("answers {found}{why}, no answer is expected of it");
-            Some(Judged::new(Status::Wrong, reason))
-        }
-    }
+    let wanted = match expected(entry, engine) {
+        Some(expected) if *expected == found => return None,
+        Some(expected) => format!("expected {expected}"),
+        None => "no answer is expected of it".into(),
+    };
+    Some(Judged::new(Status::Wrong, format!("answers {found}{why}, {wanted}")))
+}
+
+/// Whether an engine answers as expected on a device that frazil knows and that is of another kind
+/// than the target: the host, or a GPU of another compute capability.
+fn at_home_elsewhere(
+    entry: &Entry,
+    engine: &EngineId,
+    (facts, router, target): (&Arc<Facts>, &Router, &Target),
+) -> bool {
+    let kind = |target: &Target| match &target.device {
+        DeviceProps::Cuda(cuda) => Some(cuda.compute_capability),
+        _ => None,
+    };
+    let others = fixtures::ALL.into_iter().map(|(_, make)| make());
+    others.filter(|other| kind(other) != kind(target)).any(|other| {
+        let answers = router.explain(facts, &Arc::new(other)).answers;
+        let mut own = answers.iter().filter(|(id, ..)| id == engine);
+        own.any(|(_, _, answer)| Some(&answer_name(answer)) == expected(entry, engine))
+    })
 }
 
 /// Kind and text of a decline.

@@ -121,6 +121,47 @@ fn a_graph_that_means_nothing_is_invalid_and_a_case_that_does_is_an_error() {
     assert!(reason(&verdict).contains("q.lengths has 3 entries"), "{}", reason(&verdict));
 }
 
+#[test]
+fn an_entry_without_runs_is_not_right() {
+    let entry = Entry { runs: Vec::new(), ..Entry::from(case("dense")) };
+    let verdict = check_entry(&entry, &router(Fault::None), &host()).remove(0);
+    assert_eq!(verdict.status, Status::Skipped);
+    assert_eq!(reason(&verdict), "nothing was run");
+}
+
+/// A plan that cannot be built leaves the next one; none left is another answer than `served`.
+#[test]
+fn an_engine_that_builds_none_of_its_plans_does_not_serve() {
+    let mut dense = case("dense");
+    dense.answers.clear();
+    assert_eq!(verdict(dense.clone(), Fault::DeclinesTheFirstBuild).status, Status::Right);
+    let declined = verdict(dense.clone(), Fault::DeclinesBuilds);
+    assert_eq!(declined.status, Status::Declined);
+    assert!(reason(&declined).starts_with("Overrides: "), "{}", reason(&declined));
+    dense.answers = [("naive".into(), "served".into())].into();
+    assert_eq!(verdict(dense.clone(), Fault::DeclinesTheFirstBuild).status, Status::Right);
+    let wrong = verdict(dense, Fault::DeclinesBuilds);
+    assert_eq!(wrong.status, Status::Wrong);
+    let text = "declined at build, expected served: Overrides: ";
+    assert!(reason(&wrong).starts_with(text), "{}", reason(&wrong));
+}
+
+/// Expectations are about an engine's own kind of device, and it must have one.
+#[test]
+fn a_device_is_declined_only_by_an_engine_of_another() {
+    let mut dense = case("dense");
+    for (expected, everywhere, host) in [
+        (Some("served"), Status::Wrong, Status::Declined),
+        (Some("DType"), Status::Wrong, Status::Wrong),
+        (None, Status::Declined, Status::Declined),
+    ] {
+        let answer = |expected: &str| ("naive".to_owned(), expected.to_owned());
+        dense.answers = expected.map(answer).into_iter().collect();
+        assert_eq!(verdict(dense.clone(), Fault::DeclinesEveryDevice).status, everywhere);
+        assert_eq!(verdict(dense.clone(), Fault::DeclinesTheHost).status, host);
+    }
+}
+
 /// Runs of one entry whose values are the same share a reference; the worst decides.
 #[test]
 fn an_entry_is_as_good_as_its_worst_run() {

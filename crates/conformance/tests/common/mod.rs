@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use frazil_conformance::memory::HostMemory;
 use frazil_core::{
     Align, Band, BuildError, Call, Candidate, Config, DType, Device, DeviceHandle, DeviceId,
-    Engine, EngineId, Error, ErrorWord, Facts, Feature, FeatureSet, Launch, Launches, Layout,
-    LseForm, Maturity, OverrideRules, Plan, Region, RegisteredEngine, Role, SdpaFwdFacts,
+    DeviceProps, Engine, EngineId, Error, ErrorWord, Facts, Feature, FeatureSet, Launch, Launches,
+    Layout, LseForm, Maturity, OverrideRules, Plan, Region, RegisteredEngine, Role, SdpaFwdFacts,
     SideFacts, Support, Target, Unsupported, View,
 };
 use frazil_router::Router;
@@ -36,6 +36,10 @@ pub(crate) enum Fault {
     IgnoresPageTable,
     Fails,
     Panics,
+    DeclinesEveryDevice,
+    DeclinesTheHost,
+    DeclinesBuilds,
+    DeclinesTheFirstBuild,
 }
 
 #[derive(Debug)]
@@ -101,23 +105,40 @@ fn layout() -> (Layout, Region) {
 }
 
 impl Engine for Naive {
-    fn check_support(&self, facts: &Facts, _: &Target) -> Result<Support, Unsupported> {
+    fn check_support(&self, facts: &Facts, target: &Target) -> Result<Support, Unsupported> {
+        let is_declined = match self.0 {
+            Fault::DeclinesEveryDevice => true,
+            Fault::DeclinesTheHost => matches!(target.device, DeviceProps::Host(_)),
+            _ => false,
+        };
+        if is_declined {
+            return Err(Unsupported::Device { found: "this".into(), need: "another" });
+        }
         let Facts::SdpaFwd(facts) = facts else {
             return Err(Unsupported::Operation { found: facts.op_name() });
         };
-        let (workspace, word) = layout();
-        let candidate = Candidate {
-            config: Config::default(),
-            workspace,
+        let (_, word) = layout();
+        let candidate = |number| Candidate {
+            config: Config::new([("number", number)]),
+            workspace: layout().0,
             launches: Launches::Own(Vec::new()),
             error_word: facts.has_device_lengths().then_some(word.offset()),
             overrides: Some(OverrideRules::default()),
         };
-        Support::best_first(vec![candidate]).ok_or(Unsupported::Overrides)
+        Support::best_first(vec![candidate(0), candidate(1)]).ok_or(Unsupported::Overrides)
     }
 
     fn build(&self, plan: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {
         let Facts::SdpaFwd(facts) = plan.facts() else { unreachable!("served nothing else") };
+        let number = plan.config().get("number").unwrap();
+        let is_declined = match self.0 {
+            Fault::DeclinesBuilds => true,
+            Fault::DeclinesTheFirstBuild => number == 0,
+            _ => false,
+        };
+        if is_declined {
+            return Err(BuildError::Declined(Unsupported::Overrides));
+        }
         Ok(Box::new(Built { facts: facts.clone(), fault: self.0, executes: AtomicU32::new(0) }))
     }
 }
