@@ -40,8 +40,10 @@ impl Output {
 
     /// One object, on a line of its own. Numbers that are not finite become `null`.
     pub(crate) fn object(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        serde_json::to_writer(&mut self.to, value).map_err(io::Error::from)?;
-        writeln!(self.to)?;
+        // Whole before any of it is written: half an object is of no use to a reader.
+        let mut line = serde_json::to_vec(value).map_err(io::Error::from)?;
+        line.push(b'\n');
+        self.to.write_all(&line)?;
         Ok(())
     }
 

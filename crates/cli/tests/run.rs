@@ -315,3 +315,19 @@ fn expectations_made_without_a_flag_do_not_judge() {
         }
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_path_need_not_be_utf8() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let name = std::ffi::OsStr::from_bytes(b"not_\xff_utf8.safetensors");
+    let path = write("utf8.safetensors", packed(|_| {})).with_file_name(name);
+    // Some file systems take UTF-8 alone.
+    if std::fs::write(&path, packed(|_| {})).is_ok() {
+        let said = frazil(["run".as_ref(), "--json".as_ref(), path.as_os_str()]);
+        let object = &said.assert_code(0).json()[0];
+        assert!(object["file"].as_str().unwrap().ends_with("not_\u{fffd}_utf8.safetensors"));
+        assert!(frazil(["run".as_ref(), path.as_os_str()]).assert_code(0).stdout.contains("right"));
+    }
+}

@@ -68,8 +68,9 @@ pub(crate) fn run(args: &args::Run, out: &mut Output) -> Result<Outcome, Failure
 
 fn declined(path: &Path, why: &str, out: &mut Output) -> Result<(), Failure> {
     if out.json {
+        let file = path.to_string_lossy();
         return out
-            .object(&serde_json::json!({ "file": path, "status": "declined", "reason": why }));
+            .object(&serde_json::json!({ "file": file, "status": "declined", "reason": why }));
     }
     eprintln(&format!("{}: {why}", path.display()));
     Ok(())

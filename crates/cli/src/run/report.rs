@@ -1,7 +1,7 @@
 //! What is said of one file.
 
+use std::borrow::Cow;
 use std::io::Write;
-use std::path::Path;
 
 use frazil::{Band, PlanName};
 use serde::Serialize;
@@ -16,7 +16,8 @@ use crate::output::{Output, Tone};
 /// One file and the answer to it, as one JSON object.
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
-    file: &'a Path,
+    /// Path; what of it is not UTF-8 is replaced, as JSON has no other text.
+    file: Cow<'a, str>,
     status: &'static str,
     engine: String,
     config: String,
@@ -75,7 +76,7 @@ impl<'a> Report<'a> {
         let any = |status| comparisons.iter().any(|c| c.held && c.status == status);
         let PlanName { engine, config } = &answer.plan;
         Self {
-            file: &input.path,
+            file: input.path.to_string_lossy(),
             status: if any("wrong") || answer.error_word != 0 {
                 "wrong"
             } else if any(NOT_COMPARED) || comparisons.is_empty() {
@@ -119,7 +120,7 @@ impl<'a> Report<'a> {
         if out.json {
             return out.object(self);
         }
-        writeln!(out, "{}", self.file.display())?;
+        writeln!(out, "{}", self.file)?;
         writeln!(out, "  engine     {} [{}]", self.engine, self.config)?;
         for Shape { name, dtype, shape } in &self.tensors {
             writeln!(out, "  {name:<10} {dtype} {shape:?}")?;
