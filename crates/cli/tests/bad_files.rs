@@ -218,3 +218,33 @@ fn a_file_that_is_not_there() {
     let said = common::frazil(["run", env!("CARGO_MANIFEST_DIR")]);
     said.assert_code(2);
 }
+
+#[test]
+fn names_that_are_there_twice() {
+    let good = packed(|_| {});
+    let header = usize::try_from(u64::from_le_bytes(*good.first_chunk().unwrap())).unwrap();
+    let (text, data) = (std::str::from_utf8(&good[8..8 + header]).unwrap(), &good[8 + header..]);
+    let more = |entry: &str| with_header(&format!("{{{entry}, {}", &text[1..]), data);
+    let entry = |name: &str| {
+        format!(r#""{name}": {{"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}"#)
+    };
+    let metadata = r#""__metadata__": {"a": "1"}"#;
+    let cases: [BadFile<'_>; 5] = [
+        ("twice_q", more(&entry("q")), &["tensor `q` is there twice"]),
+        ("twice_escaped", more(&entry("\\u0071")), &["tensor `q` is there twice"]),
+        ("twice_field", more(r#""x": {"dtype": "U8", "dtype": "F32"}"#), &["`x`", "dtype"]),
+        (
+            "twice_metadata",
+            more(&format!("{metadata}, {metadata}")),
+            &["`__metadata__` is there twice"],
+        ),
+        (
+            "twice_scale",
+            more(r#""__metadata__": {"softmax_scale": "1", "softmax_scale": "2"}"#),
+            &["`softmax_scale` is there twice"],
+        ),
+    ];
+    assert_refused(&cases, &[]);
+    let other = write("other_metadata.safetensors", more(r#""__metadata__": {"softmax": "1"}"#));
+    common::frazil(["run".as_ref(), other.as_os_str()]).assert_code(0);
+}

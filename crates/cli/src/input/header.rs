@@ -3,18 +3,22 @@
 //! The `safetensors` crate checks most of this too, but names neither tensor nor limit, and adds up
 //! offsets near 2^64 without a check; so its reader only sees headers that passed here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use safetensors::Dtype;
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 /// Bytes of the length of the header.
 const LENGTH_BYTES: usize = 8;
 
+/// The entry that is no tensor.
+const METADATA: &str = "__metadata__";
+
 /// Longest header that readers take, in bytes.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claim {
     dtype: Dtype,
@@ -68,14 +72,89 @@ fn header_bytes(file: &[u8]) -> Result<u64, String> {
 fn claims(file: &[u8]) -> Result<BTreeMap<String, Claim>, String> {
     let header = usize::try_from(header_bytes(file)?).map_err(|error| error.to_string())?;
     let text = &file[LENGTH_BYTES..][..header];
-    let entries: BTreeMap<String, serde_json::Value> = serde_json::from_slice(text)
+    // Apart from what the entries mean, so that messages about them say nothing of JSON.
+    let _: BTreeMap<String, IgnoredAny> = serde_json::from_slice(text)
         .map_err(|error| format!("header is no JSON object: {error}"))?;
-    let claim = |(name, value)| {
-        let claim =
-            Claim::deserialize(value).map_err(|error| format!("tensor `{name}`: {error}"))?;
-        Ok((name, claim))
-    };
-    entries.into_iter().filter(|(name, _)| name != "__metadata__").map(claim).collect()
+    let Header(claims) =
+        serde_json::from_slice(text).map_err(|error| format!("header: {error}"))?;
+    Ok(claims)
+}
+
+/// The tensors of a header. Of two entries of one name readers take different ones, so there must
+/// be no two.
+struct Header(BTreeMap<String, Claim>);
+
+/// The strings of `__metadata__`, of which the same is true.
+struct Strings;
+
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Header;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("tensors by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+                let (mut claims, mut has_metadata) = (BTreeMap::new(), false);
+                while let Some(name) = map.next_key::<String>()? {
+                    if name == METADATA {
+                        if std::mem::replace(&mut has_metadata, true) {
+                            return Err(A::Error::custom(format!("`{METADATA}` is there twice")));
+                        }
+                        map.next_value::<Strings>()
+                            .map_err(|error| A::Error::custom(format!("`{METADATA}`: {error}")))?;
+                        continue;
+                    }
+                    let claim = map
+                        .next_value::<Claim>()
+                        .map_err(|error| A::Error::custom(format!("tensor `{name}`: {error}")))?;
+                    if claims.contains_key(&name) {
+                        return Err(A::Error::custom(format!("tensor `{name}` is there twice")));
+                    }
+                    claims.insert(name, claim);
+                }
+                Ok(Header(claims))
+            }
+        }
+
+        from.deserialize_map(Entries)
+    }
+}
+
+impl<'de> Deserialize<'de> for Strings {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Strings;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("strings by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Strings, A::Error> {
+                let mut seen = BTreeSet::new();
+                while let Some((name, _)) = map.next_entry::<String, String>()? {
+                    if seen.contains(&name) {
+                        return Err(A::Error::custom(format!("`{name}` is there twice")));
+                    }
+                    seen.insert(name);
+                }
+                Ok(Strings)
+            }
+
+            // `null`, which other readers take for no metadata.
+            fn visit_unit<E: Error>(self) -> Result<Strings, E> {
+                Ok(Strings)
+            }
+        }
+
+        from.deserialize_any(Entries)
+    }
 }
 
 fn check_claim(claim: &Claim, data_bytes: u64) -> Result<(), String> {
