@@ -47,10 +47,10 @@ pub struct Row {
     pub max: f64,
     /// Sum of `exp(score - max)` over the same.
     pub sum_exp: f64,
-    /// Greatest magnitude of a finite score, the sink included; 0 with none.
+    /// Greatest magnitude of a finite score, faint ones left out, the sink included; 0 with none.
     pub max_abs_score: f64,
-    /// Greatest `|scale| * sum_d |q_d k_d|` of a visible key: what the f32 sum behind a small score
-    /// may have passed through.
+    /// Greatest `|scale| * sum_d |q_d k_d|` of a visible key, faint ones left out: what the f32 sum
+    /// behind a small score may have passed through.
     pub max_abs_dot: f64,
     /// `sum_j p_j^2 v_jd^2` for each column `d`, with `p` the weights.
     pub sum_p2_v2: Vec<f64>,
@@ -58,8 +58,31 @@ pub struct Row {
     pub sum_p_abs_v: Vec<f64>,
     /// `sum_j |v_jd|` for each column, over the keys of a weight above 0.
     pub sum_abs_v: Vec<f64>,
+    /// Greatest `|v_jd|` of each column, over the same.
+    pub max_abs_v: Vec<f64>,
+    /// `sum_j p_j |v_jd| e_j` for each column, over the faint keys, with `e_j` what
+    /// [`Self::max_abs_score`] and a quarter of [`Self::max_abs_dot`] would be of that key alone.
+    pub sum_faint: Vec<f64>,
     /// `sum_j p_j^2 (v_jd - o_d)^2` for each column; 0 without a soft cap, which alone needs it.
     pub sum_p2_dev2: Vec<f64>,
+}
+
+/// Scores that far below the greatest are faint: their weights are below 2^-40 of the greatest, so
+/// that an error in them matters in that proportion and no more. A finite bias of -1e9 that hides a
+/// key is such a score, and says nothing about what f32 does to the others.
+const FAINT: f64 = -40.0 * std::f64::consts::LN_2;
+
+/// A key that a query sees.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    /// Its final score.
+    score: f64,
+    /// Magnitudes of the terms of `q . k`, summed and scaled.
+    dot: f64,
+    /// Its weight.
+    p: f64,
+    /// Its row of V.
+    v: &'a [f32],
 }
 
 impl Head<'_> {
@@ -104,65 +127,76 @@ impl Head<'_> {
     pub fn row(&self, i: usize) -> Row {
         let d = self.head_dim_qk;
         let q: Vec<f64> = self.q[i * d..][..d].iter().map(|&x| f64::from(x)).collect();
-        let mut max_magnitude = 0.0_f64;
-        let mut visible: Vec<(f64, &[f32])> = Vec::with_capacity(self.len_kv);
+        let mut seen: Vec<Seen<'_>> = Vec::with_capacity(self.len_kv);
         for (j, v) in self.v.chunks_exact(self.head_dim_v).enumerate() {
             if let Some((score, magnitude)) = self.score(i, &q, j) {
-                max_magnitude = max_magnitude.max(magnitude);
-                visible.push((score, v));
+                seen.push(Seen { score, dot: self.softmax_scale.abs() * magnitude, p: 0.0, v });
             }
         }
-        let logits = || visible.iter().map(|&(score, _)| score).chain(self.sink);
-        let max = logits().fold(f64::NEG_INFINITY, f64::max);
+        let max_key = seen.iter().map(|key| key.score).fold(f64::NEG_INFINITY, f64::max);
+        let max = self.sink.map_or(max_key, |sink| max_key.max(sink));
         let exp = |logit: f64| if max == f64::NEG_INFINITY { 0.0 } else { (logit - max).exp() };
-        let max_abs_score =
-            logits().map(f64::abs).filter(|score| score.is_finite()).fold(0.0, f64::max);
-        let mut weights = visible;
-        weights.iter_mut().for_each(|(score, _)| *score = exp(*score));
-        let sum_exp = weights.iter().map(|&(exp, _)| exp).chain(self.sink.map(exp)).sum::<f64>();
+        seen.iter_mut().for_each(|key| key.p = exp(key.score));
+        let sum_exp = seen.iter().map(|key| key.p).chain(self.sink.map(exp)).sum::<f64>();
+        // A sink may outweigh every key; O is a matter of the keys alone.
+        let faint_key = max_key + FAINT;
+        let clear = || seen.iter().filter(|key| key.score >= faint_key);
+        let clear_sink = self.sink.filter(|&sink| sink >= max + FAINT);
+        let max_abs_score = clear()
+            .map(|key| key.score)
+            .chain(clear_sink)
+            .map(f64::abs)
+            .filter(|score| score.is_finite())
+            .fold(0.0, f64::max);
+        let max_abs_dot = clear().map(|key| key.dot).fold(0.0, f64::max);
         // With nothing to see, every weight is 0 and so is the row.
-        weights.retain(|&(exp, _)| exp != 0.0);
-        weights.iter_mut().for_each(|(exp, _)| *exp /= sum_exp);
-        let max_abs_dot = self.softmax_scale.abs() * max_magnitude;
-        let sums = self.sums(&weights);
+        seen.retain(|key| key.p != 0.0);
+        seen.iter_mut().for_each(|key| key.p /= sum_exp);
+        let sums = self.sums(&seen, faint_key);
         Row { lse: max + sum_exp.ln(), max, sum_exp, max_abs_score, max_abs_dot, ..sums }
     }
 
-    /// A row's sums over the keys seen, each with its weight and its row of V.
-    fn sums(&self, seen: &[(f64, &[f32])]) -> Row {
+    /// A row's sums over the keys seen, those with scores below `faint` apart.
+    fn sums(&self, seen: &[Seen<'_>], faint: f64) -> Row {
         let zeros = vec![0.0; self.head_dim_v];
-        let [mut o, mut sum_p2_v2, mut sum_p_abs_v, mut sum_abs_v, mut sum_p2_dev2] =
-            std::array::from_fn(|_| zeros.clone());
-        for &(p, v) in seen {
-            let columns =
-                o.iter_mut().zip(&mut sum_p2_v2).zip(&mut sum_p_abs_v).zip(&mut sum_abs_v);
-            for ((((o, p2_v2), p_abs_v), abs_v), &v) in columns.zip(v) {
+        let mut row = Row {
+            o: zeros.clone(),
+            lse: 0.0,
+            max: 0.0,
+            sum_exp: 0.0,
+            max_abs_score: 0.0,
+            max_abs_dot: 0.0,
+            sum_p2_v2: zeros.clone(),
+            sum_p_abs_v: zeros.clone(),
+            sum_abs_v: zeros.clone(),
+            max_abs_v: zeros.clone(),
+            sum_faint: zeros.clone(),
+            sum_p2_dev2: zeros,
+        };
+        for &Seen { score, dot, p, v } in seen {
+            let columns = row.o.iter_mut().zip(&mut row.sum_p2_v2).zip(&mut row.sum_p_abs_v);
+            let columns = columns.zip(&mut row.sum_abs_v).zip(&mut row.max_abs_v);
+            for (((((o, p2_v2), p_abs_v), abs_v), max_abs_v), &v) in columns.zip(v) {
                 let v = f64::from(v);
                 let pv = p * v;
                 *o += pv;
                 *p2_v2 += pv * pv;
                 *p_abs_v += pv.abs();
                 *abs_v += v.abs();
+                *max_abs_v = max_abs_v.max(v.abs());
+            }
+            if score < faint {
+                let loss = p * (score.abs() + dot / 4.0);
+                let columns = row.sum_faint.iter_mut().zip(v);
+                columns.for_each(|(sum, &v)| *sum += loss * f64::from(v).abs());
             }
         }
-        for &(p, v) in seen.iter().filter(|_| self.soft_cap.is_some()) {
-            for ((dev2, o), &v) in sum_p2_dev2.iter_mut().zip(&o).zip(v) {
+        for &Seen { p, v, .. } in seen.iter().filter(|_| self.soft_cap.is_some()) {
+            for ((dev2, o), &v) in row.sum_p2_dev2.iter_mut().zip(&row.o).zip(v) {
                 *dev2 += (p * (f64::from(v) - o)).powi(2);
             }
         }
-        let [lse, max, sum_exp, max_abs_score, max_abs_dot] = [0.0; 5];
-        Row {
-            o,
-            lse,
-            max,
-            sum_exp,
-            max_abs_score,
-            max_abs_dot,
-            sum_p2_v2,
-            sum_p_abs_v,
-            sum_abs_v,
-            sum_p2_dev2,
-        }
+        row
     }
 }
 
