@@ -1,6 +1,5 @@
 //! Cases from files and from arguments.
 
-use std::fs;
 use std::path::Path;
 
 use frazil::{EngineId, Router};
@@ -10,10 +9,11 @@ use frazil_conformance::run::Entry;
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
+use crate::files;
 
 /// Reads a file of cases: ours as TOML or as JSON lines, or the peer's JSON lines.
 fn read_file(path: &Path, router: &Router) -> Result<Vec<Entry>, Failure> {
-    let bytes = fs::read(path).map_err(|error| Failure::in_file(path, error))?;
+    let bytes = files::read(path)?;
     let text = String::from_utf8(bytes).map_err(|error| Failure::in_file(path, error))?;
     let extension = path.extension().and_then(|extension| extension.to_str());
     let json = match extension {

@@ -8,6 +8,7 @@ mod check;
 mod engines;
 mod explain;
 mod failure;
+mod files;
 mod input;
 mod output;
 mod run;

@@ -215,8 +215,36 @@ fn options_that_mean_nothing() {
 fn a_file_that_is_not_there() {
     let said = common::frazil(["run", "no_such.safetensors"]);
     assert!(said.assert_code(2).stderr.contains("no_such.safetensors"), "{said:?}");
-    let said = common::frazil(["run", env!("CARGO_MANIFEST_DIR")]);
-    said.assert_code(2);
+}
+
+#[test]
+fn what_is_no_regular_file() {
+    for command in ["run", "check", "explain"] {
+        let said = common::frazil([command, env!("CARGO_MANIFEST_DIR")]);
+        assert!(said.assert_code(2).stderr.contains("is a folder"), "{said:?}");
+    }
+    #[cfg(unix)]
+    {
+        let fifo = write("fifo", "");
+        std::fs::remove_file(&fifo).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+        assert!(made.is_ok_and(|status| status.success()), "mkfifo");
+        for path in ["/dev/zero", fifo.to_str().unwrap()] {
+            for command in ["run", "check", "explain"] {
+                let said = common::frazil([command, path]);
+                assert!(said.assert_code(2).stderr.contains("is no regular file"), "{said:?}");
+                assert!(said.stderr.contains(path), "{said:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn extents_of_nothing_that_take_a_huge_workspace() {
+    let empty = |name, shape: [u64; 4]| Tensor(name, "F32", shape.to_vec(), Vec::new());
+    let shape = [1 << 27, 1, 0, 1];
+    let bytes = file(&[empty("q", shape), empty("k", shape), empty("v", shape)], &[]);
+    assert_refused(&[("huge_workspace", bytes, &["workspace of", "limit is 4294967296"])], &[]);
 }
 
 #[test]

@@ -178,6 +178,24 @@ fn outputs_are_refused_before_anything_is_written() {
     assert!(said.assert_code(2).stderr.contains("is the input"), "{said:?}");
     assert_eq!(std::fs::read(&input).unwrap(), before);
 
+    #[cfg(unix)]
+    {
+        let link = |name: &str| {
+            let link = input.with_file_name(name);
+            let _ = std::fs::remove_file(&link);
+            link
+        };
+        let (hard, soft) = (link("kept_hard.safetensors"), link("kept_soft.safetensors"));
+        std::fs::hard_link(&input, &hard).unwrap();
+        std::os::unix::fs::symlink(&input, &soft).unwrap();
+        for output in [hard, soft] {
+            let said = command(["run", "--output"]).arg(&output).arg(&input).output().unwrap();
+            let said = common::Said::from(said);
+            assert!(said.assert_code(2).stderr.contains("is the input"), "{said:?}");
+            assert_eq!(std::fs::read(&input).unwrap(), before);
+        }
+    }
+
     let output = write("unwritten.safetensors", "as it was");
     let two = command(["run", "--output"]).arg(&output).args([&input, &input]).output().unwrap();
     common::Said::from(two).assert_code(2);
@@ -330,4 +348,27 @@ fn a_path_need_not_be_utf8() {
         assert!(object["file"].as_str().unwrap().ends_with("not_\u{fffd}_utf8.safetensors"));
         assert!(frazil(["run".as_ref(), path.as_os_str()]).assert_code(0).stdout.contains("right"));
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_output_is_replaced_whole() {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let input = write("whole_q.safetensors", packed(|_| {}));
+    let output = write("whole_a.safetensors", "before");
+    let other_name = output.with_file_name("whole_a_before.safetensors");
+    let _ = std::fs::remove_file(&other_name);
+    std::fs::hard_link(&output, &other_name).unwrap();
+    let said = command(["run", "--output"]).arg(&output).arg(&input).output().unwrap();
+    common::Said::from(said).assert_code(0);
+    // Another file took the name; the one before was not written to.
+    assert_eq!(std::fs::read(&other_name).unwrap(), b"before");
+    assert!(std::fs::metadata(&output).unwrap().size() > 100);
+    let folder = std::fs::read_dir(output.parent().unwrap()).unwrap();
+    let left = |name: &str| name.contains("whole_a.safetensors") && name.ends_with(".part");
+    assert!(!folder.flatten().any(|file| left(&file.file_name().to_string_lossy())));
+    let device = command(["run", "--output", "/dev/null"]).arg(&input).output().unwrap();
+    common::Said::from(device).assert_code(0);
+    assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
 }

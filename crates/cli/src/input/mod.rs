@@ -11,6 +11,7 @@ use safetensors::SafeTensors;
 use safetensors::tensor::Metadata;
 
 use crate::failure::Failure;
+use crate::files;
 
 pub(crate) use side::{Rows, Side};
 pub(crate) use tensor::{Tensor, memory};
@@ -47,7 +48,7 @@ pub(crate) struct Input {
 impl Input {
     /// Reads a file and converts q, k and v where a type is given.
     pub(crate) fn read(path: &Path, dtype: Option<DType>) -> Result<Self, Failure> {
-        let file = std::fs::read(path).map_err(|error| Failure::in_file(path, error))?;
+        let file = files::read(path)?;
         Self::parse(path, &file, dtype).map_err(|what| Failure::in_file(path, what))
     }
 

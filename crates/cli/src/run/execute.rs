@@ -10,6 +10,10 @@ use super::problem::Problem;
 use crate::failure::Failure;
 use crate::input::{Input, Rows, Side, Tensor, memory};
 
+/// Largest workspace that is allocated. A header of a few bytes can make extents huge whose tensors
+/// hold nothing, and workspaces grow with extents.
+const MAX_WORKSPACE_BYTES: u64 = 4 << 30;
+
 /// What an engine gave.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -34,6 +38,14 @@ pub(super) fn answer(
     let plans = router.plans(&problem.facts, &target).map_err(Error::from)?;
     let executable = router.build_first(&plans, device)?.executable;
     let plan = executable.plan();
+    if plan.workspace_bytes() > MAX_WORKSPACE_BYTES {
+        let what = format!(
+            "plan {} takes a workspace of {} bytes, the limit is {MAX_WORKSPACE_BYTES}",
+            plan.name(),
+            plan.workspace_bytes()
+        );
+        return Err(Failure::in_file(&input.path, what));
+    }
     let in_memory = |what: String| Failure::Fault(format!("{}: {what}", input.path.display()));
     let workspace_bytes = usize::try_from(plan.workspace_bytes()).unwrap_or(usize::MAX);
     let mut workspace =

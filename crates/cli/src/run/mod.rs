@@ -7,7 +7,6 @@ mod problem;
 mod report;
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
 use frazil::DType;
@@ -15,6 +14,7 @@ use safetensors::{Dtype, tensor::TensorView};
 
 use crate::args::{self, FloatType};
 use crate::failure::{Failure, Outcome};
+use crate::files;
 use crate::input::{Input, Tensor};
 use crate::output::Output;
 use crate::select;
@@ -83,14 +83,12 @@ fn eprintln(text: &str) {
 }
 
 /// One output for one input, which it must not replace.
-fn check_output(output: &Path, files: &[std::path::PathBuf]) -> Result<(), Failure> {
-    let [file] = files else {
-        let what = format!("--output takes the answer to one file, {} are given", files.len());
+fn check_output(output: &Path, inputs: &[std::path::PathBuf]) -> Result<(), Failure> {
+    let [file] = inputs else {
+        let what = format!("--output takes the answer to one file, {} are given", inputs.len());
         return Err(Failure::Input(what));
     };
-    let same = fs::canonicalize(output)
-        .is_ok_and(|output| fs::canonicalize(file).is_ok_and(|file| file == output));
-    if same {
+    if files::are_same(output, file) {
         return Err(Failure::in_file(output, "is the input; --output would replace it"));
     }
     Ok(())
@@ -102,7 +100,7 @@ fn write_answer(path: &Path, answer: &Answer) -> Result<(), String> {
     let metadata = HashMap::from([("plan".to_owned(), answer.plan.to_string())]);
     let bytes =
         safetensors::serialize(tensors, Some(metadata)).map_err(|error| error.to_string())?;
-    fs::write(path, bytes).map_err(|error| error.to_string())
+    files::write(path, &bytes).map_err(|error| error.to_string())
 }
 
 fn view(tensor: &Tensor) -> Result<TensorView<'_>, safetensors::SafeTensorError> {
