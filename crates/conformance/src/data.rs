@@ -108,11 +108,14 @@ fn bias_row(case: &Case, values: BiasValues, random: &mut Random, i: usize, row:
         return;
     }
     matrix_row(case.values, Role::Bias, random, i, row);
-    if values == BiasValues::HalfMinusInf {
-        for value in row {
-            if random.next_u64() >> 63 == 1 {
-                *value = f32::NEG_INFINITY;
-            }
+    let hidden = match values {
+        BiasValues::HalfMinusInf => f32::NEG_INFINITY,
+        BiasValues::HalfMinus1e9 => -1e9,
+        _ => return,
+    };
+    for value in row {
+        if random.next_u64() >> 63 == 1 {
+            *value = hidden;
         }
     }
 }

@@ -70,9 +70,10 @@ impl Pages<'_> {
         let (num_pages, columns) = (self.sizes.rows, self.sizes.pages);
         let pool = match self.order {
             PageOrder::Interleaved => Vec::new(),
+            PageOrder::FromTheEnd => (0..num_pages).rev().collect(),
             PageOrder::Shuffled | PageOrder::OutsideFirst => self.shuffle(which),
         };
-        let mut shuffled = pool.into_iter();
+        let mut pool = pool.into_iter();
         let mut table = Vec::new();
         for (b, &live) in (0_u64..).zip(self.live) {
             for t in 0..columns {
@@ -81,7 +82,7 @@ impl Pages<'_> {
                     PageOrder::Interleaved => {
                         Some(t * self.case.batch + b).filter(|&page| page < num_pages)
                     }
-                    PageOrder::Shuffled | PageOrder::OutsideFirst => shuffled.next(),
+                    _ => pool.next(),
                 };
                 if t < live && page.is_none() {
                     let name = &self.case.name;

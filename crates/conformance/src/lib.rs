@@ -17,6 +17,7 @@ pub mod generator;
 mod image;
 mod instance;
 mod ints;
+mod json;
 mod live;
 pub mod memory;
 pub mod peer;

@@ -3,6 +3,7 @@
 //! A case says what is asked (extents, storage, modifiers), what the inputs hold, and what every
 //! engine answers. [`CaseFile`] is the TOML form; the peer's JSON lines become the same type.
 
+mod finite;
 mod place;
 mod read;
 mod storage;
@@ -70,13 +71,21 @@ pub struct Case {
     pub kv: SideCase,
 
     /// Factor of `q . k`; absent: the builder's default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "finite::softmax_scale"
+    )]
     pub softmax_scale: Option<f32>,
     /// Keys that queries see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band: Option<Band>,
     /// `cap * tanh(s / cap)`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "finite::soft_cap"
+    )]
     pub soft_cap: Option<f32>,
     /// A tensor added to the scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,7 +98,11 @@ pub struct Case {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sink: Option<SinkCase>,
     /// Declares dropout of that probability.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "finite::dropout"
+    )]
     pub dropout: Option<f32>,
     /// Declares a block mask.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -161,6 +174,10 @@ pub enum BiasValues {
     FirstRowMinusInf,
     /// -inf for about half of the entries, else as the inputs.
     HalfMinusInf,
+    /// -1e9 for about half of the entries, else as the inputs: masked by a number, as callers do
+    /// that have no mask. For f32 and bf16, whose range it is in.
+    #[serde(rename = "half_minus_1e9")]
+    HalfMinus1e9,
 }
 
 /// Extents of ALiBi slopes.
@@ -180,7 +197,7 @@ pub enum SinkCase {
     /// As the case's inputs.
     AsInputs,
     /// One number for every head.
-    Constant(f32),
+    Constant(#[serde(deserialize_with = "finite::constant")] f32),
 }
 
 /// Layout of LSE, max and sum-exp.

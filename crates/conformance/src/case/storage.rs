@@ -117,6 +117,8 @@ pub enum PageOrder {
     Shuffled,
     /// `t * B + b`, as the peer's tests have it.
     Interleaved,
+    /// Backwards from the last page of the pool, sequence after sequence: the greatest ids.
+    FromTheEnd,
     /// As `Shuffled`, but the first live entry of every sequence names a page outside the pool,
     /// which is clamped to the nearest one and flagged.
     OutsideFirst,

@@ -4,7 +4,7 @@ use super::{Case, SideCase};
 
 impl Case {
     /// Floating-point operations on live rows, a multiplication and an addition being two; the
-    /// band, which saves some of them, is not looked at.
+    /// band, which saves some of them, is not looked at. At most `u64::MAX`.
     pub fn live_flops(&self) -> u64 {
         let (q, kv) = (self.q.live_lengths(), self.kv.live_lengths());
         let at = |lengths: &Option<Vec<u64>>, b: usize, extent: u64| match lengths {
@@ -12,13 +12,20 @@ impl Case {
             None => extent,
         };
         let pairs: u64 = match (&q, &kv) {
-            (None, None) => self.batch * self.seqlen_q * self.seqlen_kv,
-            _ => (0..usize::try_from(self.batch).unwrap_or(0))
-                .map(|b| at(&q, b, self.seqlen_q) * at(&kv, b, self.seqlen_kv))
-                .sum(),
+            (None, None) => product([self.batch, self.seqlen_q, self.seqlen_kv]),
+            // Whoever lists lengths lists one for each sequence.
+            (Some(list), _) | (None, Some(list)) => (0..list.len())
+                .map(|b| product([at(&q, b, self.seqlen_q), at(&kv, b, self.seqlen_kv)]))
+                .fold(0, u64::saturating_add),
         };
-        2 * (self.head_dim_qk + self.head_dim_v()) * self.num_q_heads * pairs
+        let columns = self.head_dim_qk.saturating_add(self.head_dim_v());
+        product([2, columns, self.num_q_heads, pairs])
     }
+}
+
+/// Saturates: what no machine can compute is a lot.
+fn product<const N: usize>(factors: [u64; N]) -> u64 {
+    factors.into_iter().fold(1, u64::saturating_mul)
 }
 
 impl SideCase {
