@@ -96,7 +96,7 @@ fn check_counts(case: &Case) -> Result<(), CaseError> {
             SideCase::PackedPrefix { lengths, prefix, .. } => {
                 lists.push(("lengths", lengths.len(), case.batch));
                 if let Some(prefix) = prefix {
-                    lists.push(("prefix", prefix.len(), case.batch + 1));
+                    lists.push(("prefix", prefix.len(), case.batch.saturating_add(1)));
                 }
             }
             SideCase::PackedStarts { starts, lengths, .. } => {
@@ -241,7 +241,11 @@ impl Declaring<'_> {
                 declared = run.clone();
             }
         }
-        let offset_bytes = place.offset.saturating_mul(dtype.bytes());
+        let offset_bytes = place.offset.checked_mul(dtype.bytes()).ok_or_else(|| {
+            let elements = place.offset;
+            let text = format!("{}: place.{name}.offset {elements} is above 2^64 bytes", case.name);
+            CaseError::Case(text)
+        })?;
         let kept = 1_u32 << (offset_bytes | 16).trailing_zeros();
         let (extents, strides) = (signed(&declared.0), declared.1.as_deref().map(signed));
         let spec = match strides {

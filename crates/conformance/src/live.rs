@@ -71,8 +71,10 @@ impl Live {
         let stated = stated_word(case)?;
         if stated != error_word {
             return Err(CaseError::Case(format!(
-                "{}: error_word states {:#b}, the data imply {:#b}",
-                case.name, stated.0, error_word.0
+                "{}: error_word states {}, the data imply {}",
+                case.name,
+                word_names(stated),
+                word_names(error_word)
             )));
         }
         Ok(Self { q, kv, error_word })
@@ -84,21 +86,35 @@ impl Live {
     }
 }
 
+/// The bits of the error word by the names that cases give them.
+const BITS: [(&str, ErrorWord); 6] = [
+    ("q_length", ErrorWord::Q_LENGTH),
+    ("kv_length", ErrorWord::KV_LENGTH),
+    ("q_rows", ErrorWord::Q_ROWS),
+    ("kv_rows", ErrorWord::KV_ROWS),
+    ("page_k", ErrorWord::PAGE_K),
+    ("page_v", ErrorWord::PAGE_V),
+];
+
+/// The bits set, by name; those without one as a number.
+pub(crate) fn word_names(word: ErrorWord) -> String {
+    let set = BITS.iter().filter(|(_, bit)| word.contains(*bit));
+    let mut names: Vec<String> = set.map(|(name, _)| (*name).to_owned()).collect();
+    let rest = BITS.iter().fold(word.0, |rest, (_, bit)| rest & !bit.0);
+    if rest != 0 {
+        names.push(format!("{rest:#x}"));
+    }
+    if names.is_empty() { "no bit".into() } else { names.join(", ") }
+}
+
 fn stated_word(case: &Case) -> Result<ErrorWord, CaseError> {
     let mut word = ErrorWord::NONE;
     for name in &case.error_word {
-        word = word.with(match name.as_str() {
-            "q_length" => ErrorWord::Q_LENGTH,
-            "kv_length" => ErrorWord::KV_LENGTH,
-            "q_rows" => ErrorWord::Q_ROWS,
-            "kv_rows" => ErrorWord::KV_ROWS,
-            "page_k" => ErrorWord::PAGE_K,
-            "page_v" => ErrorWord::PAGE_V,
-            _ => {
-                let text = format!("{}: error_word `{name}` is no bit", case.name);
-                return Err(CaseError::Case(text));
-            }
-        });
+        let Some((_, bit)) = BITS.iter().find(|(known, _)| known == name) else {
+            let text = format!("{}: error_word `{name}` is no bit", case.name);
+            return Err(CaseError::Case(text));
+        };
+        word = word.with(*bit);
     }
     Ok(word)
 }

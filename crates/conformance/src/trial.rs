@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use frazil_core::{
-    Bindings, BuildError, Executable, Plan, Unsupported, WORKSPACE_ALIGN, Workspace,
+    Bindings, BuildError, ErrorWord, Executable, Plan, Unsupported, WORKSPACE_ALIGN, Workspace,
 };
 
 use crate::case::Case;
@@ -13,6 +13,7 @@ use crate::data::Random;
 use crate::expected::Reference;
 use crate::image::{DEAD, GUARD, GUARD_BYTES, fill};
 use crate::instance::Instance;
+use crate::live::word_names;
 use crate::memory::{Block, DeviceMemory, Exposed, MemoryError};
 
 /// How a trial ended.
@@ -138,10 +139,11 @@ impl Trial<'_> {
         if first.workspace_burst {
             wrong.push("bytes written outside of the workspace".into());
         }
-        let want = self.instance.live.error_word.0;
+        let want = self.instance.live.error_word;
         match first.error_word {
-            Some(found) if found != want => {
-                wrong.push(format!("error word {found:#b}, want {want:#b}"));
+            Some(found) if found != want.0 => {
+                let (found, want) = (word_names(ErrorWord(found)), word_names(want));
+                wrong.push(format!("error word says {found}, want {want}"));
             }
             None if self.steered() => {
                 wrong.push("the plan has no error word, but device tensors steer it".into());

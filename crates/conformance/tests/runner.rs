@@ -62,7 +62,7 @@ fn a_right_engine_is_right_in_every_form() {
 #[case(Fault::ReadsPastLength, "packed_starts", "NaN")]
 #[case(Fault::UsesScratch, "dense", "320 NaN")]
 #[case(Fault::CountsExecutes, "dense", "a second execute gave other bits")]
-#[case(Fault::WrongErrorWord, "padded", "error word 0b1, want 0b0")]
+#[case(Fault::WrongErrorWord, "padded", "error word says q_length, want no bit")]
 #[case(Fault::IgnoresPageTable, "paged", "o[")]
 fn a_wrong_engine_is_found(#[case] fault: Fault, #[case] name: &str, #[case] text: &str) {
     assert_eq!(verdict(case(name), Fault::None).status, Status::Right);

@@ -1,6 +1,6 @@
 //! The peer's own test configurations, one JSON object a line, as cases of ours.
 //!
-//! The first line may hold the file's [`Rules`] instead: `{"rules": ["cpu: else -> served"]}`.
+//! The first line that is not empty may hold the file's [`Rules`] instead: `{"rules": ["cpu: else -> served"]}`.
 //! Meaning of the fields, where a name alone does not say it:
 //!
 //! | field (absent = false, none, empty) | becomes |
@@ -23,12 +23,15 @@ mod row;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use frazil_core::EngineId;
 use serde_json::{Map, Value};
 
 pub use fields::FieldError;
 
 use crate::case::Case;
+use crate::json::without_line;
 use crate::rules::{Family, Rules};
 use crate::run::{Entry, Expectation};
 
@@ -92,11 +95,14 @@ pub struct PeerFileError {
 #[non_exhaustive]
 pub enum PeerLineError {
     /// No JSON object.
-    #[error("not a JSON object: {0}")]
+    #[error("not a JSON object: {}", without_line(&.0.to_string()))]
     Json(#[from] serde_json::Error),
     /// A field that is missing, unknown or means nothing.
     #[error(transparent)]
     Field(#[from] FieldError),
+    /// Two configurations of one name, which would hide one another.
+    #[error("id `{0}` is there twice")]
+    Duplicate(String),
 }
 
 /// Reads a file.
@@ -106,17 +112,21 @@ pub enum PeerLineError {
 /// The first line that cannot be read, with the field at fault.
 pub fn read(text: &str) -> Result<PeerFile, PeerFileError> {
     let mut file = PeerFile::default();
-    for (at, line) in text.lines().enumerate() {
-        if line.trim().is_empty() {
-            continue;
-        }
-        read_line(&mut file, line, at == 0)
+    let mut ids = BTreeSet::new();
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    for (nth, (at, line)) in lines.enumerate() {
+        read_line(&mut file, &mut ids, line, nth == 0)
             .map_err(|reason| PeerFileError { line: at + 1, reason })?;
     }
     Ok(file)
 }
 
-fn read_line(file: &mut PeerFile, line: &str, first: bool) -> Result<(), PeerLineError> {
+fn read_line(
+    file: &mut PeerFile,
+    ids: &mut BTreeSet<String>,
+    line: &str,
+    first: bool,
+) -> Result<(), PeerLineError> {
     let object: Map<String, Value> = serde_json::from_str(line)?;
     if first && object.contains_key("rules") {
         let mut fields = fields::Fields(object);
@@ -125,6 +135,9 @@ fn read_line(file: &mut PeerFile, line: &str, first: bool) -> Result<(), PeerLin
         return Ok(());
     }
     let row = row::Row::read(object)?;
+    if !ids.insert(row.id.clone()) {
+        return Err(PeerLineError::Duplicate(row.id));
+    }
     file.entries.push(PeerEntry { id: row.id.clone(), family: row.family, runs: row.runs() });
     Ok(())
 }

@@ -159,6 +159,10 @@ fn unequal_heads_of_k_and_v_stay_unequal() {
 #[test]
 fn a_bad_line_is_named_with_its_field() {
     let good = row(&json!({}));
+    let twice = read(&format!("{good}\n\n{good}")).unwrap_err().to_string();
+    assert_eq!(twice, "line 3: id `peer-1` is there twice");
+    let broken = read(&format!("{good}\n{{\"id\": }}")).unwrap_err().to_string();
+    assert_eq!(broken, "line 2: not a JSON object: expected value at column 8");
     for (changes, field) in [
         (json!({ "s_q": null }), "`s_q`: is missing"),
         (json!({ "s_q": "3" }), "`s_q`: invalid type"),
@@ -181,6 +185,8 @@ fn a_bad_line_is_named_with_its_field() {
         let error = read(&format!("{good}\n{}", row(&changes))).unwrap_err().to_string();
         assert!(error.starts_with("line 2: field ") && error.contains(field), "{error}");
     }
+    let headed = format!("\n  \n{{\"rules\": [\"cpu: else -> served\"]}}\n{good}");
+    assert!(!read(&headed).unwrap().rules.is_empty(), "the head is the first line with a text");
     let error = read("{\"rules\": [\"cpu: dropuot -> served\"]}").unwrap_err().to_string();
     assert!(error.starts_with("line 1: field `rules`: rule `cpu: dropuot"), "{error}");
     assert!(read("[]").unwrap_err().to_string().starts_with("line 1: not a JSON object"));
