@@ -8,11 +8,9 @@ use crate::data;
 use crate::declare::{CaseError, Declared, DeclaredTensor};
 use crate::image::{GUARD_BYTES, Image, Run};
 use crate::ints::SideInts;
+use crate::limits;
 use crate::live::Live;
 use crate::sizes::Sizes;
-
-/// Most bytes of one buffer. Offsets past 2^32 are within reach, memory for three copies as well.
-const MAX_BUFFER_BYTES: u64 = 12 << 30;
 
 /// A case in memory, before it is run.
 #[derive(Debug)]
@@ -75,18 +73,20 @@ fn for_each_row(geometry: &Geometry, visit: &mut dyn FnMut(u64)) {
 impl Instance {
     /// # Errors
     ///
-    /// [`CaseError::Case`] when the case contradicts itself or holds types without values.
+    /// [`CaseError::Case`] when the case contradicts itself, holds types without values or would take
+    /// too much memory.
     pub(crate) fn new(case: &Case, declared: &Declared) -> Result<Self, CaseError> {
         for dtype in [case.dtype, case.o_dtype()] {
             if !matches!(dtype, DType::F16 | DType::Bf16 | DType::F32) {
                 return Err(CaseError::Case(format!("{}: no values in {dtype}", case.name)));
             }
         }
+        limits::check(case, declared)?;
         let sizes = Sizes::of_run(case);
         let q = SideInts::new(case, &case.q, sizes.q)?;
         let kv = SideInts::new(case, &case.kv, sizes.kv)?;
         let live = Live::new(case, &sizes, (&q, &kv))?;
-        let (images, tensors) = lay_out(case, declared)?;
+        let (images, tensors) = lay_out(declared);
         let matrix = |placed: &&Placed| matches!(placed.tensor.role, Role::Q | Role::K | Role::V);
         let shared_inputs = live.q.rows_overlap()
             || live.kv.rows_overlap()
@@ -223,16 +223,11 @@ impl Instance {
 }
 
 /// One image for each buffer, large enough for its tensors.
-fn lay_out(case: &Case, declared: &Declared) -> Result<(Vec<Image>, Vec<Placed>), CaseError> {
+fn lay_out(declared: &Declared) -> (Vec<Image>, Vec<Placed>) {
     let mut bodies: Vec<(&str, u64)> = Vec::new();
     let mut tensors = Vec::new();
     for tensor in &declared.tensors {
-        let span = tensor.geometry.span() * tensor.dtype.bytes();
-        let end = tensor.offset_bytes.saturating_add(span);
-        if end > MAX_BUFFER_BYTES {
-            let (name, buffer) = (&case.name, &tensor.buffer);
-            return Err(CaseError::Case(format!("{name}: buffer `{buffer}` has {end} bytes")));
-        }
+        let end = tensor.offset_bytes + tensor.geometry.span() * tensor.dtype.bytes();
         let known = bodies.iter().position(|(name, _)| *name == tensor.buffer);
         let image = known.unwrap_or_else(|| {
             bodies.push((&tensor.buffer, 0));
@@ -242,7 +237,7 @@ fn lay_out(case: &Case, declared: &Declared) -> Result<(Vec<Image>, Vec<Placed>)
         tensors.push(Placed { tensor: tensor.clone(), image });
     }
     let images = bodies.into_iter().map(|(name, body)| {
-        Image::new(name.into(), usize::try_from(body).expect("below MAX_BUFFER_BYTES"))
+        Image::new(name.into(), usize::try_from(body).expect("within the limits"))
     });
-    Ok((images.collect(), tensors))
+    (images.collect(), tensors)
 }

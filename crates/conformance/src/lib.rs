@@ -18,6 +18,7 @@ mod image;
 mod instance;
 mod ints;
 mod json;
+mod limits;
 mod live;
 pub mod memory;
 pub mod peer;
