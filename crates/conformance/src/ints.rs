@@ -122,3 +122,33 @@ impl Pages<'_> {
         pool
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::sizes::Sizes;
+
+    #[rstest::rstest]
+    #[case("from_the_end", &[69_999, 69_998], 69_997)]
+    #[case("interleaved", &[0, 2], 1)]
+    fn pages_lie_where_their_order_says(
+        #[case] pages: &str,
+        #[case] first: &[i32],
+        #[case] next: i32,
+    ) {
+        let case: Case = serde_json::from_value(json!({
+            "name": "pages", "dtype": "f16", "batch": 2, "num_q_heads": 1, "num_kv_heads": 1,
+            "head_dim_qk": 8, "seqlen_q": 1, "seqlen_kv": 3, "kv": { "form": "paged",
+            "lengths": [2, 1], "page_size": 1, "num_pages": 70000, "pages": pages },
+        }))
+        .unwrap();
+        let ints = SideInts::new(&case, &case.kv, Sizes::of_run(&case).kv).unwrap();
+        for table in [ints.table_k, ints.table_v] {
+            assert_eq!((&table[..2], table[3]), (first, next));
+            let dead = [table[2], table[4], table[5]];
+            assert!(dead.iter().all(|id| !(0..70_000).contains(id)), "{dead:?}");
+        }
+    }
+}
