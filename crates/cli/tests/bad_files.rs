@@ -225,8 +225,9 @@ fn what_is_no_regular_file() {
     }
     #[cfg(unix)]
     {
-        let fifo = write("fifo", "");
-        std::fs::remove_file(&fifo).unwrap();
+        // A pipe of an earlier run would block whoever opens it to write.
+        let fifo = write("beside_fifo", "").with_file_name("fifo");
+        let _ = std::fs::remove_file(&fifo);
         let made = std::process::Command::new("mkfifo").arg(&fifo).status();
         assert!(made.is_ok_and(|status| status.success()), "mkfifo");
         for path in ["/dev/zero", fifo.to_str().unwrap()] {
