@@ -137,6 +137,10 @@ pub(crate) enum FloatType {
 /// runs on every engine that serves it. Where a file states what engines answer, another answer is
 /// an error. With --json, one object a line: id, engine, status (right, wrong, declined, invalid,
 /// error, skipped), max_err, tol, reason; then one object with totals.
+///
+/// Exit codes, the first that applies: 1 a wrong answer, an answer other than the file states, or a
+/// fault of an engine; 2 a case that means nothing; 3 nothing right, and declines that no file
+/// states; 0 otherwise.
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "repro",

@@ -12,6 +12,8 @@ pub(crate) enum Outcome {
     Right,
     /// No engine serves what was asked for.
     Declined,
+    /// A case that means nothing.
+    Invalid,
     /// Nothing of an answer could be judged.
     Unjudged,
     /// An answer outside its tolerance, or other than its file states.
@@ -39,6 +41,7 @@ impl Outcome {
         match self {
             Self::Right => ExitCode::SUCCESS,
             Self::Unjudged | Self::Wrong => ExitCode::FAILURE,
+            Self::Invalid => ExitCode::from(2),
             Self::Declined => ExitCode::from(3),
         }
     }

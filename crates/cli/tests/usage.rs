@@ -15,7 +15,10 @@ fn help_and_versions_are_asked_for() {
         let said = frazil([name, "--help"]);
         assert!(said.assert_code(0).stdout.contains("Example"), "{name}: {}", said.stdout);
     }
-    assert!(frazil(["--help"]).assert_code(0).stdout.contains("Exit codes"));
+    for args in [&["--help"][..], &["check", "--help"]] {
+        assert!(frazil(args).assert_code(0).stdout.contains("Exit codes"));
+    }
+    assert!(frazil(["run", "--help"]).assert_code(0).stdout.contains("exit code 1"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod progress;
 mod report;
+mod stated;
 mod workers;
 
 use frazil::EngineId;
@@ -14,6 +15,9 @@ use crate::output::Output;
 use crate::select;
 use progress::Progress;
 use report::Report;
+
+/// Reason of an error that is no case's and no engine's.
+const PANICKED: &str = "the runner panicked";
 
 pub(crate) fn check(args: &args::Check, out: &mut Output) -> Result<Outcome, Failure> {
     let limit = match args.max_gflop {
@@ -45,7 +49,7 @@ pub(crate) fn check(args: &args::Check, out: &mut Output) -> Result<Outcome, Fai
     workers::run(&jobs, args.jobs.get(), |entry, verdicts| {
         progress.clear();
         for verdict in verdicts.iter().filter(|verdict| engines.contains(&verdict.engine)) {
-            report.add(entry, verdict, out)?;
+            report.add(entry, &stated::held_to_file(entry, verdict), out)?;
         }
         progress.done(&entry.id);
         Ok(())

@@ -6,6 +6,7 @@ use frazil::EngineId;
 use frazil_conformance::run::{Entry, Status, Totals, Verdict, repro_line};
 use serde::Serialize;
 
+use super::stated;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Tone};
 
@@ -16,6 +17,8 @@ pub(super) struct Report {
     totals: Totals,
     /// Declines that a file states.
     num_expected_declines: usize,
+    /// Errors of cases, as opposed to those of engines.
+    num_case_errors: usize,
 }
 
 /// One engine of the summary.
@@ -40,9 +43,8 @@ impl Report {
         out: &mut Output,
     ) -> Result<(), Failure> {
         self.totals.add(verdict.status);
-        // A decline that a file does not state, where it states any, is no decline but wrong.
-        let expected = entry.expect.is_some() && verdict.status == Status::Declined;
-        self.num_expected_declines += usize::from(expected);
+        self.num_expected_declines += usize::from(stated::is_stated_decline(entry, verdict));
+        self.num_case_errors += usize::from(stated::is_error_of_case(verdict));
         let known = self.engines.iter().position(|line| line.engine == verdict.engine);
         let at = known.unwrap_or_else(|| {
             let (engine, totals) = (verdict.engine.clone(), Totals::default());
@@ -67,11 +69,16 @@ impl Report {
         } else {
             self.write_table(out)?;
         }
-        Ok(match (wrong + invalid + error, right, declined - self.num_expected_declines) {
-            (1.., ..) => Outcome::Wrong,
+        let at_fault = wrong + error - self.num_case_errors;
+        Ok(if at_fault != 0 {
+            Outcome::Wrong
+        } else if invalid + self.num_case_errors != 0 {
+            Outcome::Invalid
+        } else if right == 0 && declined != self.num_expected_declines {
             // A decline beside right answers is one of several engines'; nothing else is none.
-            (0, 0, 1..) => Outcome::Declined,
-            _ => Outcome::Right,
+            Outcome::Declined
+        } else {
+            Outcome::Right
         })
     }
 

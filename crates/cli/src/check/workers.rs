@@ -10,7 +10,7 @@ use frazil_conformance::case::Case;
 use frazil_conformance::memory::HostMemory;
 use frazil_conformance::run::{Entry, Status, Verdict, check_entry};
 
-use super::not_judged;
+use super::{PANICKED, not_judged};
 use crate::failure::Failure;
 
 /// What there is to do.
@@ -74,6 +74,6 @@ impl Jobs<'_> {
             }
             check_entry(entry, self.router, memory)
         }))
-        .unwrap_or_else(|_| not_judged(entry, &engines(), Status::Error, "the runner panicked"))
+        .unwrap_or_else(|_| not_judged(entry, &engines(), Status::Error, PANICKED))
     }
 }
