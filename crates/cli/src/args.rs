@@ -101,14 +101,17 @@ pub(crate) struct Window {
     pub(crate) right: Option<u32>,
 }
 
+/// What a window looks like, for messages.
+const FORMS: &str = "needed: W, from 1, or LEFT,RIGHT, where -1 is all";
+
 /// `W`, or `LEFT,RIGHT` with -1 for an open side.
 fn parse_window(text: &str) -> Result<Window, String> {
     let side = |text: &str| match text.trim() {
         "-1" => Ok(None),
-        number => number.parse().map(Some).map_err(|error| format!("`{number}`: {error}")),
+        number => number.parse().map(Some).map_err(|error| format!("`{number}`: {error}; {FORMS}")),
     };
     let Some((left, right)) = text.split_once(',') else {
-        let window: NonZeroU32 = text.parse().map_err(|error| format!("{error}"))?;
+        let window: NonZeroU32 = text.parse().map_err(|error| format!("{error}; {FORMS}"))?;
         return Ok(Window { left: Some(window.get() - 1), right: Some(0) });
     };
     Ok(Window { left: side(left)?, right: side(right)? })

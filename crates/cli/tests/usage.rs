@@ -47,6 +47,10 @@ fn wrong_usage_is_code_2() {
         assert_eq!(said.stdout, "", "{args:?}");
         assert!(!said.stderr.is_empty(), "{args:?}");
     }
+    for window in ["-1", "a", "1,b"] {
+        let said = frazil(["run", "--window", window, file]);
+        assert!(said.assert_code(2).stderr.contains("W, from 1, or LEFT,RIGHT"), "{said:?}");
+    }
     assert!(frazil(["run", "--engine", "nobody", file]).stderr.contains("sdpa_fwd_cpu"));
 }
 
