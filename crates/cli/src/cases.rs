@@ -31,6 +31,11 @@ fn read_file(path: &Path, router: &Router) -> Result<Vec<Entry>, Failure> {
 }
 
 fn read_toml(text: &str) -> Result<Vec<Entry>, String> {
+    // The parser would miss the list of cases, where people miss the cases.
+    let says_nothing = |line: &str| line.is_empty() || line.starts_with('#');
+    if text.lines().map(str::trim).all(says_nothing) {
+        return Ok(Vec::new());
+    }
     let file = CaseFile::parse(text).map_err(|error| error.to_string())?;
     Ok(file.cases.into_iter().map(Entry::from).collect())
 }
@@ -54,6 +59,11 @@ fn read_json_lines(text: &str, router: &Router) -> Result<Vec<Entry>, String> {
 
 /// Cases of a file, or the one that the argument itself is.
 pub(crate) fn read(source: &Path, router: &Router) -> Result<Vec<Entry>, Failure> {
+    let is_array = source.to_str().is_some_and(|text| text.trim_start().starts_with('['));
+    if is_array && !source.exists() {
+        let what = "the case given is a JSON array; one object is needed";
+        return Err(Failure::Input(what.into()));
+    }
     let inline = source.to_str().filter(|text| text.trim_start().starts_with('{'));
     let Some(text) = inline else { return read_file(source, router) };
     // One object, on as many lines as the shell let through.

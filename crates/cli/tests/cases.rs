@@ -127,8 +127,9 @@ fn the_peers_lines_are_read_with_and_without_rules() {
 fn files_of_cases_that_mean_nothing() {
     let cases = [
         ("bad.toml", "[[case]]\nname = 3", "name"),
-        ("empty.toml", "", "case"),
-        ("empty.jsonl", "", "no case"),
+        ("empty.toml", "", "holds no case"),
+        ("comment.toml", "# none\n\n", "holds no case"),
+        ("empty.jsonl", "", "holds no case"),
         ("bad.jsonl", "{\"id\": 3}", "line 1"),
         ("unknown.toml", &format!("{PLAIN}\nseqlen = 3"), "seqlen"),
         ("twice.toml", &format!("{PLAIN}{PLAIN}"), "plain"),
@@ -138,6 +139,13 @@ fn files_of_cases_that_mean_nothing() {
         let said = frazil(["check", path.to_str().unwrap()]);
         assert!(said.assert_code(2).stderr.contains(part), "{name}: {said:?}");
         assert!(said.stderr.contains(name), "{name}: {said:?}");
+    }
+    let path = write("given_twice.toml", PLAIN);
+    let said = frazil(["check", path.to_str().unwrap(), path.to_str().unwrap()]);
+    assert!(said.assert_code(2).stderr.contains("is given twice"), "{said:?}");
+    for command in ["check", "explain"] {
+        let said = frazil([command, "[{\"name\": \"x\"}]"]);
+        assert!(said.assert_code(2).stderr.contains("JSON array"), "{said:?}");
     }
 }
 

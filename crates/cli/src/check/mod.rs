@@ -29,7 +29,13 @@ pub(crate) fn check(args: &args::Check, out: &mut Output) -> Result<Outcome, Fai
     let router = select::router(args.engine.as_deref())?;
     let engines = select::engines(&router, args.engine.as_deref());
     let mut entries = Vec::new();
-    for source in &args.sources {
+    for (at, source) in args.sources.iter().enumerate() {
+        let is_same = |before: &std::path::PathBuf| {
+            before == source || crate::files::are_same(before, source)
+        };
+        if args.sources[..at].iter().any(is_same) {
+            return Err(Failure::in_file(source, "is given twice"));
+        }
         entries.extend(cases::read(source, &router)?);
     }
     if let Some(filter) = &args.filter {
