@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use frazil::{EngineId, Router};
-use frazil_conformance::case::{Case, CaseFile};
+use frazil_conformance::case::CaseFile;
 use frazil_conformance::peer;
 use frazil_conformance::run::Entry;
 use serde_json::{Map, Value};
@@ -42,19 +42,15 @@ fn read_toml(text: &str) -> Result<Vec<Entry>, String> {
 
 /// Cases of ours have a `name`; the peer's have an `id`, and rules may stand before them.
 fn read_json_lines(text: &str, router: &Router) -> Result<Vec<Entry>, String> {
-    let lines = || text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let first = lines().next().map(|(_, line)| serde_json::from_str::<Map<String, Value>>(line));
+    let first = text.lines().find(|line| !line.trim().is_empty());
+    let first = first.map(serde_json::from_str::<Map<String, Value>>);
     if !matches!(first, Some(Ok(object)) if object.contains_key("name")) {
         let file = peer::read(text).map_err(|error| error.to_string())?;
         let engines: Vec<&EngineId> = router.engines().map(frazil::RegisteredEngine::id).collect();
         return Ok(file.entries(engines));
     }
-    let case = |(at, line)| {
-        let case: Case =
-            serde_json::from_str(line).map_err(|error| format!("line {}: {error}", at + 1))?;
-        Ok(Entry::from(case))
-    };
-    lines().map(case).collect()
+    let file = CaseFile::parse_lines(text).map_err(|error| error.to_string())?;
+    Ok(file.cases.into_iter().map(Entry::from).collect())
 }
 
 /// Cases of a file, or the one that the argument itself is.
