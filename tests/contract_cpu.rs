@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
+mod common;
+
 use std::sync::Arc;
 
 use frazil::{
@@ -10,6 +12,8 @@ use frazil::{
     Workspace,
 };
 use frazil_conformance::reference::Head;
+
+use common::values;
 
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
@@ -71,18 +75,6 @@ struct Job {
     built: Built,
     tensors: Vec<HostBuffer>,
     workspace: HostBuffer,
-}
-
-fn values(seed: u64, count: usize) -> Vec<f32> {
-    let mut state = seed;
-    let step = || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        #[expect(clippy::cast_precision_loss, reason = "24 bits")]
-        let value = (state >> 40) as f32 / (1 << 23) as f32 - 1.0;
-        value
-    };
-    std::iter::repeat_with(step).take(count).collect()
 }
 
 fn bytes_of<T: bytemuck::NoUninit>(values: &[T]) -> &[u8] {

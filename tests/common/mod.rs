@@ -45,3 +45,16 @@ pub(crate) fn peer_entries(router: &Router) -> Vec<Entry> {
     let engines: Vec<&EngineId> = router.engines().map(frazil::RegisteredEngine::id).collect();
     peer_file().entries(engines)
 }
+
+/// Numbers between -1 and 1, by a linear congruential generator.
+pub(crate) fn values(seed: u64, count: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let step = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        #[expect(clippy::cast_precision_loss, reason = "24 bits")]
+        let value = (state >> 40) as f32 / (1 << 23) as f32 - 1.0;
+        value
+    };
+    std::iter::repeat_with(step).take(count).collect()
+}

@@ -9,6 +9,8 @@ use frazil::{
 use frazil_conformance::reference::{Head, Row};
 use frazil_conformance::tolerance::Tolerance;
 
+use crate::common::values;
+
 const BATCH: usize = 2;
 const Q_HEADS: usize = 4;
 const KV_HEADS: usize = 2;
@@ -68,19 +70,6 @@ impl Ask {
 pub(crate) struct Answer {
     pub(crate) o: Vec<f32>,
     pub(crate) lse: Vec<f32>,
-}
-
-/// Numbers between -1 and 1, by a linear congruential generator.
-fn values(seed: u64, count: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let step = || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        #[expect(clippy::cast_precision_loss, reason = "24 bits")]
-        let value = (state >> 40) as f32 / (1 << 23) as f32 - 1.0;
-        value
-    };
-    std::iter::repeat_with(step).take(count).collect()
 }
 
 fn q_values() -> Vec<f32> {

@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod ask;
+#[path = "../common/mod.rs"]
+mod common;
 mod visible;
 
 use frazil::{Align, LseForm};

@@ -52,9 +52,9 @@ pub enum Status {
     Declined,
     /// Nobody asked it, or nothing could be run.
     Skipped,
-    /// The graph means nothing.
+    /// The graph means nothing, or the case contradicts itself.
     Invalid,
-    /// A fault: of the engine (an `Err`, a panic), of the device, or of the case itself.
+    /// A fault: of the engine (an `Err`, a panic) or of the device.
     Error,
     /// Served and wrong, or another answer than expected.
     Wrong,
@@ -78,6 +78,9 @@ pub struct Verdict {
     /// The case of the run that is wrong, as one line of JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repro: Option<String>,
+    /// Whether this is a decline that the entry states, so that nobody need look at it.
+    #[serde(skip)]
+    pub stated: bool,
 }
 
 impl Verdict {
@@ -156,21 +159,18 @@ struct Judged {
     status: Status,
     worst: Option<Worst>,
     reason: Option<String>,
+    stated: bool,
 }
 
 impl Judged {
     fn new(status: Status, reason: String) -> Self {
-        Self { status, worst: None, reason: Some(reason) }
+        Self { status, worst: None, reason: Some(reason), stated: false }
     }
 }
 
 impl From<&CaseError> for Judged {
     fn from(error: &CaseError) -> Self {
-        let status = match error {
-            CaseError::Graph(_) => Status::Invalid,
-            CaseError::Case(_) => Status::Error,
-        };
-        Self::new(status, error.to_string())
+        Self::new(Status::Invalid, error.to_string())
     }
 }
 
@@ -178,7 +178,8 @@ impl Verdict {
     /// Nothing was run yet, and nothing that was not run is right.
     fn new(entry: &Entry, engine: EngineId) -> Self {
         let (id, reason) = (entry.id.clone(), Some("nothing was run".into()));
-        Self { id, engine, status: Status::Skipped, max_err: None, tol: None, reason, repro: None }
+        let (max_err, tol, repro) = (None, None, None);
+        Self { id, engine, status: Status::Skipped, max_err, tol, reason, repro, stated: false }
     }
 
     /// Keeps the worse status with its reason, and the worse error; the first run says what there
@@ -190,7 +191,7 @@ impl Verdict {
         if !first && judged.status <= self.status {
             return;
         }
-        self.status = judged.status;
+        (self.status, self.stated) = (judged.status, judged.stated);
         self.reason.clone_from(&judged.reason);
         let at_fault = matches!(judged.status, Status::Wrong | Status::Error);
         self.repro = if at_fault { serde_json::to_string(case).ok() } else { None };
@@ -217,10 +218,12 @@ fn judge_run(
             judgements.insert(id, judged);
             continue;
         }
+        let stated = expected(entry, &id).is_some_and(|expected| *expected == answer_name(&answer));
         match answer {
             Answer::Served(plans) => served.push((id, plans)),
             Answer::Declined(why) => {
-                judgements.insert(id, Judged::new(Status::Declined, declined(&why)));
+                let judged = Judged::new(Status::Declined, declined(&why));
+                judgements.insert(id, Judged { stated, ..judged });
             }
             _ => {
                 let judged = Judged::new(Status::Skipped, "left out by a filter".into());
@@ -235,11 +238,12 @@ fn judge_run(
     let reference = cached(case, &declared, &instance, cache)?;
     let small = case.live_flops() < SMALL_FLOPS;
     let trial = Trial { case, instance: &instance, reference: &reference, memory, twice: small };
-    let mut stage = Stage::new(&instance, memory).map_err(|error| {
-        CaseError::Case(format!("{}: memory for its buffers: {error}", case.name))
-    })?;
+    let mut stage = Stage::new(&instance, memory);
     for (id, plans) in served {
-        let judged = judge_plans(entry, &trial, &mut stage, &plans);
+        let judged = match &mut stage {
+            Ok(stage) => judge_plans(entry, &trial, stage, &plans),
+            Err(error) => Judged::new(Status::Error, format!("memory for its buffers: {error}")),
+        };
         judgements.insert(id, judged);
     }
     Ok(judgements)
@@ -264,7 +268,7 @@ fn judge_plans(entry: &Entry, trial: &Trial<'_>, stage: &mut Stage, plans: &[Pla
         ran = true;
         if !wrong.is_empty() {
             let reason = Some(format!("{}: {}", plan.name(), wrong.join("; ")));
-            return Judged { status: Status::Wrong, worst, reason };
+            return Judged { status: Status::Wrong, worst, reason, stated: false };
         }
         // Only small cases run twice.
         if !trial.twice {
@@ -272,7 +276,7 @@ fn judge_plans(entry: &Entry, trial: &Trial<'_>, stage: &mut Stage, plans: &[Pla
         }
     }
     if ran {
-        return Judged { status: Status::Right, worst, reason: None };
+        return Judged { status: Status::Right, worst, reason: None, stated: false };
     }
     let why = refused.unwrap_or_else(|| "no plan".into());
     // Another answer than `served` was judged before anything ran.

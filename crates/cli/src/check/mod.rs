@@ -2,7 +2,6 @@
 
 mod progress;
 mod report;
-mod stated;
 mod workers;
 
 use frazil::EngineId;
@@ -55,7 +54,7 @@ pub(crate) fn check(args: &args::Check, out: &mut Output) -> Result<Outcome, Fai
     workers::run(&jobs, args.jobs.get(), |entry, verdicts| {
         progress.clear();
         for verdict in verdicts.iter().filter(|verdict| engines.contains(&verdict.engine)) {
-            report.add(entry, &stated::held_to_file(entry, verdict), out)?;
+            report.add(verdict, out)?;
         }
         progress.done(&entry.id);
         Ok(())
@@ -74,6 +73,7 @@ fn not_judged(entry: &Entry, engines: &[EngineId], status: Status, reason: &str)
         tol: None,
         reason: Some(reason.to_owned()),
         repro: None,
+        stated: false,
     };
     engines.iter().map(verdict).collect()
 }

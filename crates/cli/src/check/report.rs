@@ -3,10 +3,9 @@
 use std::io::Write;
 
 use frazil::EngineId;
-use frazil_conformance::run::{Entry, Status, Totals, Verdict, repro_line};
+use frazil_conformance::run::{Status, Totals, Verdict, repro_line};
 use serde::Serialize;
 
-use super::stated;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Tone};
 
@@ -16,9 +15,7 @@ pub(super) struct Report {
     engines: Vec<Line>,
     totals: Totals,
     /// Declines that a file states.
-    num_expected_declines: usize,
-    /// Errors of cases, as opposed to those of engines.
-    num_case_errors: usize,
+    num_stated_declines: usize,
 }
 
 /// One engine of the summary.
@@ -36,15 +33,9 @@ struct Last {
 }
 
 impl Report {
-    pub(super) fn add(
-        &mut self,
-        entry: &Entry,
-        verdict: &Verdict,
-        out: &mut Output,
-    ) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, verdict: &Verdict, out: &mut Output) -> Result<(), Failure> {
         self.totals.add(verdict.status);
-        self.num_expected_declines += usize::from(stated::is_stated_decline(entry, verdict));
-        self.num_case_errors += usize::from(stated::is_error_of_case(verdict));
+        self.num_stated_declines += usize::from(verdict.stated);
         let known = self.engines.iter().position(|line| line.engine == verdict.engine);
         let at = known.unwrap_or_else(|| {
             let (engine, totals) = (verdict.engine.clone(), Totals::default());
@@ -69,12 +60,11 @@ impl Report {
         } else {
             self.write_table(out)?;
         }
-        let at_fault = wrong + error - self.num_case_errors;
-        Ok(if at_fault != 0 {
+        Ok(if wrong + error != 0 {
             Outcome::Wrong
-        } else if invalid + self.num_case_errors != 0 {
+        } else if invalid != 0 {
             Outcome::Invalid
-        } else if right == 0 && declined != self.num_expected_declines {
+        } else if right == 0 && declined != self.num_stated_declines {
             // A decline beside right answers is one of several engines'; nothing else is none.
             Outcome::Declined
         } else {
@@ -105,7 +95,7 @@ impl Report {
 
 /// A line for what is not right, but for what the caller left out.
 fn write_verdict(verdict: &Verdict, out: &mut Output) -> Result<(), Failure> {
-    let Verdict { id, engine, status, max_err, tol, reason, repro } = verdict;
+    let Verdict { id, engine, status, max_err, tol, reason, repro, .. } = verdict;
     let status = match status {
         Status::Right | Status::Skipped => return Ok(()),
         Status::Declined => out.paint(Tone::Faint, "declined"),
