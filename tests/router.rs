@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use frazil::{
     Answer, BuildError, Call, Candidate, Config, DType, Device, Engine, EngineId, Error, Facts,
-    FeatureSet, GraphBuilder, Launch, Launches, Layout, Maturity, Plan, PlanName, RegisteredEngine,
-    Router, SdpaFwd, Support, Target, TensorSpec, Unsupported,
+    FeatureSet, Graph, GraphBuilder, HostBuffer, Launch, Launches, Layout, Maturity, Plan,
+    PlanName, RegisteredEngine, Router, SdpaFwd, Support, Target, TensorSpec, Unsupported,
 };
 
 /// Offers one candidate per workspace size; what its build does is stated.
@@ -69,11 +69,15 @@ fn builds() -> Result<(), BuildError> {
 }
 
 fn facts() -> Arc<Facts> {
+    Arc::new(Facts::read(&graph()).unwrap())
+}
+
+fn graph() -> Graph {
     let mut builder = GraphBuilder::new();
     let spec = |name| TensorSpec::contiguous(name, DType::F32, [1, 1, 4, 8]);
     let [q, k, v, o] = ["q", "k", "v", "o"].map(|name| builder.tensor(spec(name)).unwrap());
     builder.sdpa_fwd(SdpaFwd::new(q, k, v, o)).unwrap();
-    Arc::new(Facts::read(&builder.finish().unwrap()).unwrap())
+    builder.finish().unwrap()
 }
 
 /// The host, with the target that plans are asked for.
@@ -165,6 +169,21 @@ fn build_stops_at_a_fault() {
     let (device, target) = host();
     let plans = router.plans(&facts(), &target).unwrap();
     assert!(matches!(router.build_first(&plans, &device), Err(Error::Driver { code: 200, .. })));
+}
+
+#[test]
+fn a_graph_is_built_in_one_call_as_stage_by_stage() {
+    let refused = || Err(BuildError::Declined(Unsupported::Overrides));
+    let foreign = engine("a/foreign", SILICON, &[0], refused);
+    let (device, target) = host();
+    let router = router([foreign, engine("b/own", SILICON, &[256], builds)]);
+    let built = router.build(&graph(), &device).unwrap();
+    assert_eq!(built.executable.plan().engine().as_str(), "b/own");
+    assert_eq!(built.executable.plan().target(), target.as_ref());
+    assert_eq!(built.declined.len(), 1);
+    assert_eq!(HostBuffer::workspace_of(built.executable.plan()).as_bytes().len(), 256);
+    let none = router.workspace_limit(0).only([EngineId::new("b/own")]).build(&graph(), &device);
+    assert!(matches!(none, Err(Error::NoEngine(none)) if none.declined.len() == 1));
 }
 
 #[test]

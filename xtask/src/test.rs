@@ -9,7 +9,8 @@ use std::process::Stdio;
 use crate::{Failure, cargo, root, say};
 
 /// Tiers made of the files of `tests/` whose names begin so.
-const BY_NAME: [(&str, &[&str]); 3] = [
+const BY_NAME: [(&str, &[&str]); 4] = [
+    ("examples", &["examples"]),
     ("support", &["support"]),
     ("numerics-cpu", &["numerics_cpu", "generated"]),
     ("contract-cpu", &["contract_cpu", "no_allocation"]),

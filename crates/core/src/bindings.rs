@@ -38,6 +38,19 @@ impl<'a> Bindings<'a> {
         Self::default()
     }
 
+    /// These tensors bound to these buffers; of two for one tensor the later one counts.
+    ///
+    /// # Errors
+    ///
+    /// [`BindingError::TooMany`] past [`MAX_BINDINGS`] tensors.
+    pub fn of(
+        buffers: impl IntoIterator<Item = (TensorId, Buffer<'a>)>,
+    ) -> Result<Self, BindingError> {
+        let mut bindings = Self::new();
+        buffers.into_iter().try_for_each(|(id, buffer)| bindings.bind(id, buffer))?;
+        Ok(bindings)
+    }
+
     /// Binds a tensor, replacing what was bound to it.
     ///
     /// # Errors
@@ -284,4 +297,26 @@ pub enum WorkspaceError {
         /// Name of the tensor.
         tensor: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_buffers_for_one_tensor_the_later_one_counts() {
+        let (first, second) = ([0.0_f32; 1], [0.0_f32; 2]);
+        let buffers = [(TensorId(3), first.as_slice()), (TensorId(3), second.as_slice())];
+        let bindings = Bindings::of(buffers.map(|(id, slice)| (id, Buffer::from_slice(slice))));
+        let bound: Vec<u64> =
+            bindings.iter().flat_map(Bindings::iter).map(|b| b.buffer.bytes()).collect();
+        assert_eq!(bound, [8]);
+    }
+
+    #[test]
+    fn more_tensors_than_a_call_can_have_are_refused_by_the_first_one_too_many() {
+        let ids = (0..40).map(TensorId);
+        let error = Bindings::of(ids.map(|id| (id, Buffer::empty(DeviceId::Host)))).unwrap_err();
+        assert_eq!(error, BindingError::TooMany { id: TensorId(32) });
+    }
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-use crate::{DType, DeviceId, Element};
+use crate::{DType, DeviceId, Element, Plan};
 
 /// Memory of one device: address, size, and whether it may be written.
 ///
@@ -121,9 +121,19 @@ impl HostBuffer {
     pub fn zeroed(len: usize) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "256")]
         const ALIGN: usize = crate::WORKSPACE_ALIGN as usize;
-        let bytes = vec![0_u8; len + ALIGN];
+        // Saturated, it is more than any allocation may have.
+        let bytes = vec![0_u8; len.saturating_add(ALIGN)];
         let start = bytes.as_ptr().align_offset(ALIGN);
         Self { bytes, start, len }
+    }
+
+    /// Scratch for one execute of a plan at a time, as large as the plan asks.
+    ///
+    /// # Panics
+    ///
+    /// If the memory cannot be had, as every allocation.
+    pub fn workspace_of(plan: &Plan) -> Self {
+        Self::zeroed(usize::try_from(plan.workspace_bytes()).unwrap_or(usize::MAX))
     }
 
     /// The bytes.

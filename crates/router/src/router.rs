@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use frazil_core::{
-    BuildError, Device, EngineId, EngineRegistration, Error, Executable, Facts, NoEngine, Plan,
-    PlanName, RegisteredEngine, Target, Unsupported, inventory,
+    BuildError, Device, EngineId, EngineRegistration, Error, Executable, Facts, Graph, NoEngine,
+    Plan, PlanName, RegisteredEngine, Target, Unsupported, inventory,
 };
 
 use crate::explain::{Answer, Explanation};
@@ -198,6 +198,18 @@ impl Router {
             .into_iter()
             .find(|plan| plan.name() == *name)
             .ok_or_else(|| Error::NoSuchPlan { name: name.clone(), target })
+    }
+
+    /// Reads the graph, asks for plans on the device's target and builds the best: [`Facts::read`],
+    /// [`Router::plans`] and [`Router::build_first`], for callers who look at nothing in between.
+    ///
+    /// # Errors
+    ///
+    /// Those of the three stages.
+    pub fn build(&self, graph: &Graph, device: &Device) -> Result<Built, Error> {
+        let facts = Arc::new(Facts::read(graph)?);
+        let plans = self.plans(&facts, &Arc::new(device.target().clone()))?;
+        self.build_first(&plans, device)
     }
 
     /// Builds the first plan that can be built. Goes on to the next plan after a foreign planner's
