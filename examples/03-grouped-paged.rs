@@ -23,10 +23,9 @@ const Q_HEADS: usize = 8;
 const KV_HEADS: usize = 2;
 const COLUMNS: usize = 64;
 const PAGE_SIZE: usize = 16;
-/// Pages that one sequence can have.
-const MAX_PAGES: usize = 8;
-/// Tokens that these hold.
+/// Tokens that one sequence can have, and the pages that hold them.
 const MAX_LEN: u32 = 128;
+const MAX_PAGES: usize = MAX_LEN as usize / PAGE_SIZE;
 /// Pages of the pool.
 const NUM_PAGES: i32 = 20;
 
