@@ -10,6 +10,7 @@ use frazil_conformance::case::Case;
 use frazil_conformance::declare::CaseError;
 use frazil_conformance::generator::case_from_seed;
 use frazil_conformance::peer::PeerFile;
+use frazil_conformance::repro::Repro;
 use frazil_conformance::run::{short_name, support_answers};
 
 use common::{OWN_FILES, own_cases, peer_entries, peer_file, router};
@@ -54,8 +55,9 @@ fn every_configuration_of_the_peer_is_answered_as_the_rules_say() {
             for (engine, found) in answers(case, &fixtures::host()) {
                 if expect.get(engine.as_str()) != Some(&found) {
                     let expect = expect.get(engine.as_str());
+                    let repro = Repro::new(case, &engine, expect.map(String::as_str));
                     wrong.push(format!(
-                        "{}: {engine} answers {found}, rules say {expect:?}",
+                        "{}: {engine} answers {found}, rules say {expect:?}\n    {repro}",
                         case.name
                     ));
                 }

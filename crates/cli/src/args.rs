@@ -25,6 +25,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Run(Run),
     Check(Check),
+    Repro(Repro),
     Explain(Explain),
     Engines(Engines),
 }
@@ -146,11 +147,10 @@ pub(crate) enum FloatType {
 /// states; 0 otherwise.
 #[derive(Debug, Args)]
 #[command(
-    visible_alias = "repro",
     after_help = "Example:\n  frazil check --filter paged --max-gflop 0.5 tests/cases/sdpa_fwd.toml"
 )]
 pub(crate) struct Check {
-    /// Files of cases; or one case as JSON, as a case that went wrong prints itself.
+    /// Files of cases; or one case as JSON; or - for standard input.
     #[arg(required = true, value_name = "FILE|JSON")]
     pub(crate) sources: Vec<PathBuf>,
     /// Ask this engine alone, by name (sdpa_fwd_cpu) or short name (cpu).
@@ -180,6 +180,39 @@ pub(crate) enum DeviceName {
     Host,
 }
 
+/// Run one case again: the line that a failing case prints.
+///
+/// `frazil check`, the test suite and its long run print such a line for every case that is wrong,
+/// broken or means nothing. It holds the case whole, with the seed of its values and the answer
+/// that was expected, and so fails alike on any machine. A case too long for an argument is printed
+/// with a pipe.
+///
+/// With --json, one object an engine, as `frazil check --json` writes them.
+#[derive(Debug, Args)]
+#[command(
+    after_help = r#"Exit codes: 0 right, or the decline that the case states; 1 a wrong answer, an answer other than the
+case states, or a fault of an engine; 2 a case that means nothing; 3 declined.
+
+Examples:
+  frazil repro '{"name": "mine", "dtype": "bf16", "batch": 1, "num_q_heads": 8,
+                 "num_kv_heads": 1, "head_dim_qk": 128, "seqlen_q": 1, "seqlen_kv": 4096}'
+  frazil repro --engine cpu - < case.json"#
+)]
+pub(crate) struct Repro {
+    /// The case as JSON; or a file of one case; or - for standard input.
+    #[arg(value_name = "JSON|FILE|-")]
+    pub(crate) source: PathBuf,
+    /// Ask this engine alone, by name (sdpa_fwd_cpu) or short name (cpu).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) engine: Option<String>,
+    /// Where to run.
+    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    pub(crate) device: DeviceName,
+    /// One JSON object an engine.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Say what every engine answers to a case, and why.
 #[derive(Debug, Args)]
 #[command(after_help = r#"Examples:
@@ -187,7 +220,7 @@ pub(crate) enum DeviceName {
   frazil explain '{"name": "mine", "dtype": "bf16", "batch": 1, "num_q_heads": 8,
                    "num_kv_heads": 1, "head_dim_qk": 128, "seqlen_q": 1, "seqlen_kv": 4096}'"#)]
 pub(crate) struct Explain {
-    /// A file of cases, or one case as JSON.
+    /// A file of cases; or one case as JSON; or - for standard input.
     #[arg(value_name = "FILE|JSON")]
     pub(crate) source: PathBuf,
     /// The case of the file; absent: all of them.

@@ -1,5 +1,6 @@
 //! Cases from files and from arguments.
 
+use std::io::{self, Read};
 use std::path::Path;
 
 use frazil::{EngineId, Router};
@@ -11,9 +12,18 @@ use serde_json::{Map, Value};
 use crate::failure::Failure;
 use crate::files;
 
+/// What stands for standard input where a file is asked for.
+const STANDARD_INPUT: &str = "-";
+
 /// Reads a file of cases: ours as TOML or as JSON lines, or the peer's JSON lines.
 fn read_file(path: &Path, router: &Router) -> Result<Vec<Entry>, Failure> {
-    let bytes = files::read(path)?;
+    let (path, bytes) = if path == Path::new(STANDARD_INPUT) {
+        let (path, mut bytes) = (Path::new("standard input"), Vec::new());
+        let read = io::stdin().lock().read_to_end(&mut bytes);
+        (path, read.map(|_| bytes).map_err(|error| Failure::in_file(path, error))?)
+    } else {
+        (path, files::read(path)?)
+    };
     let text = String::from_utf8(bytes).map_err(|error| Failure::in_file(path, error))?;
     let extension = path.extension().and_then(|extension| extension.to_str());
     let json = match extension {

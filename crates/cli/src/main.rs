@@ -11,6 +11,7 @@ mod failure;
 mod files;
 mod input;
 mod output;
+mod repro;
 mod run;
 mod select;
 
@@ -48,12 +49,14 @@ fn command(command: &Command) -> Result<Outcome, Failure> {
     let mut out = Output::stdout(match command {
         Command::Run(args) => args.json,
         Command::Check(args) => args.json,
+        Command::Repro(args) => args.json,
         Command::Explain(args) => args.json,
         Command::Engines(args) => args.json,
     });
     let outcome = match command {
         Command::Run(args) => run::run(args, &mut out),
         Command::Check(args) => check::check(args, &mut out),
+        Command::Repro(args) => repro::repro(args, &mut out),
         Command::Explain(args) => explain::explain(args, &mut out),
         Command::Engines(args) => engines::engines(args, &mut out),
     }?;

@@ -198,16 +198,6 @@ fn a_case_can_be_an_argument() {
 }
 
 #[test]
-fn a_wrong_case_prints_what_repeats_it() {
-    let path = write("repeated.toml", PLAIN.replace("cpu = \"served\"", "cpu = \"DType\""));
-    let said = frazil(["check", path.to_str().unwrap()]);
-    let line =
-        said.assert_code(1).stdout.lines().find_map(|line| line.trim().strip_prefix("frazil "));
-    let (command, case) = line.unwrap().split_once(' ').unwrap();
-    frazil([command, case.trim_matches('\'')]).assert_code(1);
-}
-
-#[test]
 fn declines_alone_are_code_3_unless_the_file_states_them() {
     let stated = write("stated.toml", DROPOUT);
     frazil(["check", stated.to_str().unwrap()]).assert_code(0);

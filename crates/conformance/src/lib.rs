@@ -23,6 +23,7 @@ mod live;
 pub mod memory;
 pub mod peer;
 pub mod reference;
+pub mod repro;
 pub mod rules;
 pub mod run;
 mod sizes;

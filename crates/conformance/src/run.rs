@@ -1,6 +1,7 @@
 //! The runner: cases through every engine of a router, against the reference.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use frazil_core::target::fixtures;
@@ -14,7 +15,8 @@ use crate::declare::{CaseError, Declared, declare};
 use crate::expected::{Reference, reference_key};
 use crate::instance::Instance;
 use crate::memory::DeviceMemory;
-use crate::trial::{Outcome, Stage, Trial};
+use crate::repro::{NO_ANSWER, Repro};
+use crate::trial::{Outcome, Stage, Trial, text_of};
 
 /// Cases below that many operations are run with every plan, each twice.
 const SMALL_FLOPS: u64 = 50_000_000;
@@ -75,9 +77,10 @@ pub struct Verdict {
     pub tol: Option<f64>,
     /// For a decline the kind and text of its `Unsupported`; else what is wrong and where.
     pub reason: Option<String>,
-    /// The case of the run that is wrong, as one line of JSON.
+    /// The run that is wrong, broken or means nothing; `None` for any other status. Written as the
+    /// line for a shell that runs it again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub repro: Option<String>,
+    pub repro: Option<Repro>,
     /// Whether this is a decline that the entry states, so that nobody need look at it.
     #[serde(skip)]
     pub stated: bool,
@@ -140,14 +143,21 @@ pub fn check_entry(entry: &Entry, router: &Router, memory: &dyn DeviceMemory) ->
     let target = Arc::new(memory.device().target().clone());
     let mut cache = None;
     for (at, case) in entry.runs.iter().enumerate() {
-        let judged = judge_run(entry, case, (router, memory, &target), &mut cache);
+        // A case can hold any numbers; one that breaks the runner must not end the others.
+        let judged = catch_unwind(AssertUnwindSafe(|| {
+            judge_run(entry, case, (router, memory, &target), &mut cache)
+        }));
         for verdict in &mut verdicts {
             let judged = match &judged {
-                Ok(by_engine) => by_engine.get(&verdict.engine).cloned(),
-                Err(error) => Some(Judged::from(error)),
+                Ok(Ok(by_engine)) => by_engine.get(&verdict.engine).cloned(),
+                Ok(Err(error)) => Some(Judged::from(error)),
+                Err(panic) => {
+                    let what = format!("the runner panicked: {}", text_of(panic.as_ref()));
+                    Some(Judged::new(Status::Error, what))
+                }
             };
             let nobody = || Judged::new(Status::Skipped, "the router did not ask it".into());
-            verdict.absorb(&judged.unwrap_or_else(nobody), case, at == 0);
+            verdict.absorb(&judged.unwrap_or_else(nobody), (entry, case), at == 0);
         }
     }
     verdicts
@@ -184,7 +194,7 @@ impl Verdict {
 
     /// Keeps the worse status with its reason, and the worse error; the first run says what there
     /// is to compare with.
-    fn absorb(&mut self, judged: &Judged, case: &Case, first: bool) {
+    fn absorb(&mut self, judged: &Judged, (entry, case): (&Entry, &Case), first: bool) {
         let mine = self.max_err.zip(self.tol).map(|(err, tol)| Worst { err, tol });
         let worst = Worst::worse_of(mine, judged.worst);
         (self.max_err, self.tol) = (worst.map(|w| w.err), worst.map(|w| w.tol));
@@ -193,8 +203,10 @@ impl Verdict {
         }
         (self.status, self.stated) = (judged.status, judged.stated);
         self.reason.clone_from(&judged.reason);
-        let at_fault = matches!(judged.status, Status::Wrong | Status::Error);
-        self.repro = if at_fault { serde_json::to_string(case).ok() } else { None };
+        let fails = matches!(judged.status, Status::Wrong | Status::Error | Status::Invalid);
+        let is_expected = || expected(entry, &self.engine).map_or(NO_ANSWER, String::as_str);
+        let expected = entry.expect.as_ref().map(|_| is_expected());
+        self.repro = fails.then(|| Repro::new(case, &self.engine, expected));
     }
 }
 
@@ -212,9 +224,19 @@ fn judge_run(
     let declared = declare(case)?;
     let mut judgements = Judgements::new();
     let mut served = Vec::new();
-    for (id, _, answer) in router.explain(&declared.facts, target).answers {
-        let elsewhere = || at_home_elsewhere(entry, &id, (&declared.facts, router, target));
-        if let Some(judged) = unlike_expected(entry, &id, &answer, elsewhere) {
+    for id in router.engines().map(|engine| engine.id().clone()) {
+        // Each is asked alone: one that panics must not silence the others.
+        let asked = catch_unwind(AssertUnwindSafe(|| {
+            let answer = router.ask(&id, &declared.facts, target);
+            let elsewhere = || at_home_elsewhere(entry, &id, (&declared.facts, router, target));
+            let judged = unlike_expected(entry, &id, &answer, elsewhere);
+            (answer, judged)
+        }));
+        let (answer, judged) = asked.unwrap_or_else(|panic| {
+            let what = format!("panicked when asked: {}", text_of(panic.as_ref()));
+            (Answer::LeftOut, Some(Judged::new(Status::Error, what)))
+        });
+        if let Some(judged) = judged {
             judgements.insert(id, judged);
             continue;
         }
@@ -356,9 +378,8 @@ fn at_home_elsewhere(
     };
     let others = fixtures::ALL.into_iter().map(|(_, make)| make());
     others.filter(|other| kind(other) != kind(target)).any(|other| {
-        let answers = router.explain(facts, &Arc::new(other)).answers;
-        let mut own = answers.iter().filter(|(id, ..)| id == engine);
-        own.any(|(_, _, answer)| Some(&answer_name(answer)) == expected(entry, engine))
+        let answer = router.ask(engine, facts, &Arc::new(other));
+        Some(&answer_name(&answer)) == expected(entry, engine)
     })
 }
 
@@ -392,11 +413,6 @@ pub fn answer_name(answer: &Answer) -> String {
         Answer::Declined(why) => why.kind().into(),
         _ => "left out".into(),
     }
-}
-
-/// The command that runs a case again, wherever frazil is; `case` is its JSON, quoted for a shell.
-pub fn repro_line(case: &str) -> String {
-    format!("frazil repro '{}'", case.replace('\'', r"'\''"))
 }
 
 /// Name of an engine in case files: the part after the last `_`, `cpu` for `sdpa_fwd_cpu`.

@@ -5,7 +5,7 @@ use std::fmt;
 use frazil_router::Router;
 
 use crate::memory::DeviceMemory;
-use crate::run::{Entry, Status, Totals, Verdict, check_entry, repro_line};
+use crate::run::{Entry, Status, Totals, Verdict, check_entry};
 
 /// Every verdict of a suite.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +50,7 @@ impl Report {
     }
 }
 
-/// The counts, then one line for each failure.
+/// The counts, then for each failure a line, and the line that runs it again.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Totals { right, wrong, declined, invalid, error, skipped } = self.totals;
@@ -66,7 +66,7 @@ impl fmt::Display for Report {
                 write!(f, ": {reason}")?;
             }
             if let Some(repro) = repro {
-                write!(f, "\n    {}", repro_line(repro))?;
+                write!(f, "\n    {repro}")?;
             }
         }
         Ok(())

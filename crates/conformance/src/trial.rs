@@ -248,7 +248,8 @@ fn garbage(bytes: u64, pass: Pass) -> Result<Vec<u8>, Stop> {
     Ok(image)
 }
 
-fn text_of(panic: &(dyn Any + Send)) -> &str {
+/// What a panic said.
+pub(crate) fn text_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

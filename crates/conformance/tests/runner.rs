@@ -75,18 +75,11 @@ fn a_wrong_engine_is_found(#[case] fault: Fault, #[case] name: &str, #[case] tex
 #[rstest::rstest]
 #[case(Fault::Fails, "cuTest failed: TEST (7)")]
 #[case(Fault::Panics, "panicked: told to")]
+#[case(Fault::PanicsWhenAsked, "panicked when asked: asked too much")]
 fn a_broken_engine_is_an_error(#[case] fault: Fault, #[case] text: &str) {
     let verdict = verdict(case("dense"), fault);
     assert_eq!(verdict.status, Status::Error);
     assert!(reason(&verdict).contains(text), "{}", reason(&verdict));
-}
-
-#[test]
-fn a_repro_is_the_case() {
-    let verdict = verdict(case("everything"), Fault::DropsLastKey);
-    let again: Case = serde_json::from_str(verdict.repro.as_deref().unwrap()).unwrap();
-    let again = check_entry(&again.into(), &router(Fault::DropsLastKey), &host()).remove(0);
-    assert_eq!(again.max_err, verdict.max_err);
 }
 
 #[test]

@@ -124,6 +124,12 @@ impl Router {
         Explanation { target: target.device.to_string(), answers }
     }
 
+    /// One engine's answer, as in [`Router::explain`]; an engine that is not here is left out.
+    pub fn ask(&self, engine: &EngineId, facts: &Arc<Facts>, target: &Arc<Target>) -> Answer {
+        let known = self.engines.iter().find(|known| known.id() == engine);
+        known.map_or(Answer::LeftOut, |engine| self.answer(engine, facts, target))
+    }
+
     fn answer(
         &self,
         engine: &Arc<RegisteredEngine>,

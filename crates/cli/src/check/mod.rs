@@ -1,10 +1,11 @@
 //! `frazil check`: cases through engines, against the reference.
 
 mod progress;
-mod report;
+pub(crate) mod report;
 mod workers;
 
-use frazil::EngineId;
+use frazil::{Device, EngineId};
+use frazil_conformance::repro::Repro;
 use frazil_conformance::run::{Entry, Status, Verdict};
 
 use crate::args::{self, DeviceName};
@@ -45,9 +46,7 @@ pub(crate) fn check(args: &args::Check, out: &mut Output) -> Result<Outcome, Fai
             return Err(Failure::Input(what));
         }
     }
-    let device = match args.device {
-        DeviceName::Host => frazil::cpu::host(),
-    };
+    let device = device(args.device);
     let jobs = workers::Jobs { entries: &entries, router: &router, device: &device, limit };
     let mut report = Report::default();
     let mut progress = Progress::new(entries.len());
@@ -60,7 +59,15 @@ pub(crate) fn check(args: &args::Check, out: &mut Output) -> Result<Outcome, Fai
         Ok(())
     })?;
     progress.clear();
-    report.finish(out)
+    report.write_summary(out)?;
+    Ok(report.outcome())
+}
+
+/// The device of that name, opened.
+pub(crate) fn device(name: DeviceName) -> Device {
+    match name {
+        DeviceName::Host => frazil::cpu::host(),
+    }
 }
 
 /// The verdict on an entry that was not judged: one for each engine.
@@ -72,7 +79,11 @@ fn not_judged(entry: &Entry, engines: &[EngineId], status: Status, reason: &str)
         max_err: None,
         tol: None,
         reason: Some(reason.to_owned()),
-        repro: None,
+        repro: entry
+            .runs
+            .first()
+            .filter(|_| status == Status::Error)
+            .map(|case| Repro::new(case, engine, None)),
         stated: false,
     };
     engines.iter().map(verdict).collect()

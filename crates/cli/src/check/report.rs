@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use frazil::EngineId;
-use frazil_conformance::run::{Status, Totals, Verdict, repro_line};
+use frazil_conformance::run::{Status, Totals, Verdict};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -11,11 +11,13 @@ use crate::output::{Output, Tone};
 
 /// What has been seen so far.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(crate) struct Report {
     engines: Vec<Line>,
     totals: Totals,
     /// Declines that a file states.
     num_stated_declines: usize,
+    /// Whether what is right gets a line too.
+    every: bool,
 }
 
 /// One engine of the summary.
@@ -33,7 +35,12 @@ struct Last {
 }
 
 impl Report {
-    pub(super) fn add(&mut self, verdict: &Verdict, out: &mut Output) -> Result<(), Failure> {
+    /// A report with a line for every verdict.
+    pub(crate) fn of_every_verdict() -> Self {
+        Self { every: true, ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, verdict: &Verdict, out: &mut Output) -> Result<(), Failure> {
         self.totals.add(verdict.status);
         self.num_stated_declines += usize::from(verdict.stated);
         let known = self.engines.iter().position(|line| line.engine == verdict.engine);
@@ -50,17 +57,21 @@ impl Report {
         {
             line.worst = Some((ratio, verdict.id.clone()));
         }
-        if out.json { out.object(verdict) } else { write_verdict(verdict, out) }
+        // What is right needs no line, and what the caller left out neither.
+        let is_news = !matches!(verdict.status, Status::Right | Status::Skipped);
+        if out.json {
+            out.object(verdict)
+        } else if is_news || self.every {
+            write_verdict(verdict, out)
+        } else {
+            Ok(())
+        }
     }
 
-    pub(super) fn finish(&self, out: &mut Output) -> Result<Outcome, Failure> {
+    /// How the command ends, as far as it has come.
+    pub(crate) fn outcome(&self) -> Outcome {
         let Totals { wrong, invalid, error, right, declined, .. } = self.totals;
-        if out.json {
-            out.object(&Last { totals: self.totals })?;
-        } else {
-            self.write_table(out)?;
-        }
-        Ok(if wrong + error != 0 {
+        if wrong + error != 0 {
             Outcome::Wrong
         } else if invalid != 0 {
             Outcome::Invalid
@@ -69,7 +80,12 @@ impl Report {
             Outcome::Declined
         } else {
             Outcome::Right
-        })
+        }
+    }
+
+    /// The last lines: counts by engine, or all of them as one object.
+    pub(crate) fn write_summary(&self, out: &mut Output) -> Result<(), Failure> {
+        if out.json { out.object(&Last { totals: self.totals }) } else { self.write_table(out) }
     }
 
     fn write_table(&self, out: &mut Output) -> Result<(), Failure> {
@@ -93,11 +109,11 @@ impl Report {
     }
 }
 
-/// A line for what is not right, but for what the caller left out.
 fn write_verdict(verdict: &Verdict, out: &mut Output) -> Result<(), Failure> {
     let Verdict { id, engine, status, max_err, tol, reason, repro, .. } = verdict;
     let status = match status {
-        Status::Right | Status::Skipped => return Ok(()),
+        Status::Right => out.paint(Tone::Good, "right"),
+        Status::Skipped => out.paint(Tone::Faint, "skipped"),
         Status::Declined => out.paint(Tone::Faint, "declined"),
         Status::Wrong => out.paint(Tone::Bad, "WRONG"),
         Status::Invalid => out.paint(Tone::Bad, "INVALID"),
@@ -112,7 +128,7 @@ fn write_verdict(verdict: &Verdict, out: &mut Output) -> Result<(), Failure> {
     }
     writeln!(out)?;
     if let Some(repro) = repro {
-        writeln!(out, "    {}", repro_line(repro))?;
+        writeln!(out, "    {repro}")?;
     }
     Ok(())
 }

@@ -36,6 +36,7 @@ pub(crate) enum Fault {
     IgnoresPageTable,
     Fails,
     Panics,
+    PanicsWhenAsked,
     DeclinesEveryDevice,
     DeclinesTheHost,
     DeclinesBuilds,
@@ -107,6 +108,7 @@ fn layout() -> (Layout, Region) {
 impl Engine for Naive {
     fn check_support(&self, facts: &Facts, target: &Target) -> Result<Support, Unsupported> {
         let is_declined = match self.0 {
+            Fault::PanicsWhenAsked => panic!("asked too much"),
             Fault::DeclinesEveryDevice => true,
             Fault::DeclinesTheHost => matches!(target.device, DeviceProps::Host(_)),
             _ => false,
