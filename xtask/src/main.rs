@@ -4,6 +4,7 @@
 
 mod lint;
 mod sizes;
+mod support_table;
 mod test;
 
 use std::io::{self, Write};
@@ -21,6 +22,9 @@ cargo xtask lint
     rustfmt, clippy and rustdoc with warnings denied, and sizes.
 cargo xtask sizes
     Fail where a Rust file is too long.
+cargo xtask support-table [--check]
+    Ask every engine who serves what and write the table of README.md and docs/SUPPORT.md.
+    --check     write nothing, fail where one is not what asking gives
 ";
 
 /// What a task that failed has to say; empty when it has said it.
@@ -33,6 +37,8 @@ fn main() -> ExitCode {
         ["test", options @ ..] => test::Options::parse(options).and_then(|o| test::test(&o)),
         ["lint"] => lint::lint(),
         ["sizes"] => sizes::sizes(),
+        ["support-table"] => support_table::support_table(false),
+        ["support-table", "--check"] => support_table::support_table(true),
         ["help" | "--help" | "-h"] => say(HELP.trim_end()),
         _ => {
             let _ = write!(io::stderr(), "{HELP}");

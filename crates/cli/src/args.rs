@@ -237,11 +237,24 @@ pub(crate) struct Explain {
 
 /// List the engines of this program.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  frazil engines --json")]
+#[command(after_help = "Examples:\n  frazil engines --json\n  frazil engines --table full")]
 pub(crate) struct Engines {
     /// One JSON object an engine.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Ask every engine who serves what, on a stand-in for every device, and print the answers as a
+    /// table in Markdown.
+    #[arg(long, value_name = "FORM", conflicts_with = "json")]
+    pub(crate) table: Option<TableForm>,
+}
+
+/// How much of the support table is shown.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum TableForm {
+    /// What each engine serves where it serves most.
+    Summary,
+    /// Every answer on every device, with the reason of each decline.
+    Full,
 }
 
 #[cfg(test)]

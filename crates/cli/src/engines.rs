@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use frazil::{EngineId, Feature};
+use frazil_conformance::support::SupportTable;
 use serde::Serialize;
 
-use crate::args;
+use crate::args::{self, TableForm};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Tone};
 use crate::select;
@@ -17,8 +18,17 @@ struct Engine<'a> {
     features: Vec<&'static str>,
 }
 
-pub(crate) fn engines(_: &args::Engines, out: &mut Output) -> Result<Outcome, Failure> {
+pub(crate) fn engines(args: &args::Engines, out: &mut Output) -> Result<Outcome, Failure> {
     let router = select::router(None)?;
+    if let Some(form) = args.table {
+        let table = SupportTable::ask(&router).map_err(|e| Failure::Fault(e.to_string()))?;
+        let text = match form {
+            TableForm::Summary => table.summary(),
+            TableForm::Full => table.full(),
+        };
+        write!(out, "{text}")?;
+        return Ok(Outcome::Right);
+    }
     for engine in router.engines() {
         let (id, maturity) = (engine.id(), engine.maturity().to_string());
         if out.json {

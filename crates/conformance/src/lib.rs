@@ -2,7 +2,7 @@
 //!
 //! Cases as data ([`case`]), the f64 [`mod@reference`] and the [`tolerance`] it implies, and a
 //! runner ([`run`], [`suite`]) over any router and any device's [`memory`], for tests, the command
-//! line and engines that live elsewhere.
+//! line and engines that live elsewhere. [`support`] asks who serves what without running anything.
 
 #![deny(unsafe_code)]
 
@@ -28,5 +28,6 @@ pub mod rules;
 pub mod run;
 mod sizes;
 pub mod suite;
+pub mod support;
 pub mod tolerance;
 mod trial;
