@@ -38,7 +38,8 @@ fn the_documents_say_what_the_engines_answer() {
 fn a_changed_answer_is_noticed() {
     for (name, form) in DOCUMENTS {
         let (document, asked) = (document(name), asked(form));
-        for (was, becomes) in [("f32", "f64"), ("sdpa_fwd_cpu", "sdpa_fwd_gpu"), ("sm121", "sm120")] {
+        for (was, becomes) in [("f32", "f64"), ("sdpa_fwd_cpu", "sdpa_fwd_gpu"), ("sm121", "sm120")]
+        {
             let changed = asked.replacen(was, becomes, 1);
             assert_ne!(changed, asked, "{name} does not mention {was}");
             assert_ne!(shown(&document), Some(changed.as_str()), "{name}: {was}");

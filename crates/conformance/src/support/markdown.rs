@@ -70,7 +70,7 @@ impl SupportTable {
             let _ = writeln!(text, "Crate `{}`; {}.", engine.package, engine.maturity);
             let elsewhere = engine.targets.iter().filter(|target| target.num_served() == 0);
             for (at, target) in elsewhere.enumerate() {
-                let gap = if at == 0 { "Nothing is served on\n\n" } else { "" };
+                let gap = if at == 0 { "\nNothing is served on\n\n" } else { "" };
                 let _ = writeln!(text, "{gap}- {}: {}", target.name, reason(&target.answers[0]));
             }
             self.write_engine(engine, &mut text);
