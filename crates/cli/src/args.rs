@@ -28,6 +28,7 @@ pub(crate) enum Command {
     Repro(Repro),
     Explain(Explain),
     Engines(Engines),
+    Doctor(Doctor),
 }
 
 /// Run attention on the tensors of safetensors files.
@@ -255,6 +256,27 @@ pub(crate) enum TableForm {
     Summary,
     /// Every answer on every device, with the reason of each decline.
     Full,
+}
+
+/// Say what is here to run on, and what is amiss.
+///
+/// Tries every engine on a small case. Looks for NVIDIA's driver, for NVRTC and for cuDNN: in /proc
+/// and /dev, in the loader's cache and folders, on LD_LIBRARY_PATH, in CUDA toolkits and in the
+/// active environments of Python and conda. Libraries are found by their names and their versions
+/// read from those names or from their packages: none is opened, so one that is listed may still
+/// fail to load. Each finding says what was seen and what to do.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 an engine runs here; 1 an engine gave a wrong answer; 3 no engine runs here. Findings
+change no code: the CPU engine needs nothing of what they are about.
+
+Examples:
+  frazil doctor
+  frazil doctor --json")]
+pub(crate) struct Doctor {
+    /// One JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 mod args;
 mod cases;
 mod check;
+mod doctor;
 mod engines;
 mod explain;
 mod failure;
@@ -52,6 +53,7 @@ fn command(command: &Command) -> Result<Outcome, Failure> {
         Command::Repro(args) => args.json,
         Command::Explain(args) => args.json,
         Command::Engines(args) => args.json,
+        Command::Doctor(args) => args.json,
     });
     let outcome = match command {
         Command::Run(args) => run::run(args, &mut out),
@@ -59,6 +61,7 @@ fn command(command: &Command) -> Result<Outcome, Failure> {
         Command::Repro(args) => repro::repro(args, &mut out),
         Command::Explain(args) => explain::explain(args, &mut out),
         Command::Engines(args) => engines::engines(args, &mut out),
+        Command::Doctor(args) => doctor::doctor(args, &mut out),
     }?;
     out.flush()?;
     Ok(outcome)
