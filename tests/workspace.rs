@@ -4,6 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
+fn read_toml(path: &Path) -> toml::Table {
+    std::fs::read_to_string(path).unwrap().parse().unwrap()
+}
+
 fn manifests() -> Vec<(String, toml::Table)> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
     let folders = std::fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path());
@@ -55,6 +59,54 @@ fn every_crate_takes_the_workspace_lints() {
         let lints = manifest.get("lints").and_then(|lints| lints.get("workspace"));
         assert_eq!(lints.and_then(toml::Value::as_bool), Some(true), "{folder}");
     }
+}
+
+/// What crates.io shows and docs.rs builds: all features, since none needs CUDA to be documented.
+#[test]
+fn published_crates_can_be_found_read_and_documented() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let facade = ("..".to_owned(), read_toml(&root.join("Cargo.toml")));
+    let mut published = 0;
+    for (folder, manifest) in manifests().into_iter().chain([facade]) {
+        let package = &manifest["package"];
+        if package.get("publish").is_some() {
+            continue;
+        }
+        published += 1;
+        let fields = ["description", "license", "repository", "keywords", "categories", "readme"];
+        for field in fields.into_iter().chain(["rust-version"]) {
+            assert!(package.get(field).is_some(), "{folder}: {field}");
+        }
+        let keys = ["metadata", "docs", "rs", "all-features"];
+        let all = keys.into_iter().try_fold(package, |table, key| table.get(key));
+        assert_eq!(all.and_then(toml::Value::as_bool), Some(true), "{folder}");
+        for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+            assert!(root.join("crates").join(&folder).join(file).is_file(), "{folder}: {file}");
+        }
+    }
+    assert!(published >= 6, "{published}");
+}
+
+/// `cargo xtask features` builds the benches with all features of the facade: candle, without CUDA,
+/// and every engine then share one build and its versions of what both need.
+#[test]
+fn the_benches_stand_beside_candle_without_cuda() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let benches = read_toml(&root.join("benches/Cargo.toml"));
+    let dependencies = &benches["dev-dependencies"];
+    assert!(dependencies.get("frazil").is_some());
+    for name in ["candle-core", "candle-nn"] {
+        let defaults = dependencies[name].get("default-features");
+        assert_eq!(defaults.and_then(toml::Value::as_bool), Some(false), "{name}");
+        let features = dependencies[name].get("features").and_then(toml::Value::as_array);
+        let cuda = |feature: &toml::Value| {
+            feature.as_str().is_some_and(|name| name.contains("cuda") || name.contains("cudnn"))
+        };
+        assert!(!features.into_iter().flatten().any(cuda), "{name}");
+    }
+    let steps = include_str!("../xtask/src/features.rs");
+    assert!(steps.contains("\"frazil-benches\"") && steps.contains("\"--all-features\""));
+    assert!(include_str!("../.ci/run").contains("cargo xtask features"));
 }
 
 /// Core is unsafe where a caller promises something about a raw value, and where a checked call is

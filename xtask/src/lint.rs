@@ -21,9 +21,10 @@ const STEPS: [Step; 3] = [
         ],
         None,
     ),
+    // As docs.rs does: all features, no network, and nothing of CUDA but what is on this machine.
     (
         "rustdoc",
-        &["doc", "--workspace", "--all-features", "--no-deps", "--keep-going"],
+        &["doc", "--workspace", "--all-features", "--no-deps", "--offline", "--keep-going"],
         Some(("RUSTDOCFLAGS", "-D warnings")),
     ),
 ];

@@ -2,7 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+mod features;
 mod lint;
+mod msrv;
 mod sizes;
 mod support_table;
 mod test;
@@ -22,6 +24,11 @@ cargo xtask lint
     rustfmt, clippy and rustdoc with warnings denied, and sizes.
 cargo xtask sizes
     Fail where a Rust file is too long.
+cargo xtask features
+    clippy over every crate with each of its features, each pair, all and none (cargo-hack, which is
+    installed in the target folder at need), and the facade in one build with candle.
+cargo xtask msrv
+    Check what is published with the oldest compiler promised, where rustup has it.
 cargo xtask support-table [--check]
     Ask every engine who serves what and write the table of README.md and docs/SUPPORT.md.
     --check     write nothing, fail where one is not what asking gives
@@ -37,6 +44,8 @@ fn main() -> ExitCode {
         ["test", options @ ..] => test::Options::parse(options).and_then(|o| test::test(&o)),
         ["lint"] => lint::lint(),
         ["sizes"] => sizes::sizes(),
+        ["features"] => features::features(),
+        ["msrv"] => msrv::msrv(),
         ["support-table"] => support_table::support_table(false),
         ["support-table", "--check"] => support_table::support_table(true),
         ["help" | "--help" | "-h"] => say(HELP.trim_end()),
