@@ -8,10 +8,11 @@ use std::process::Stdio;
 
 use crate::{Failure, cargo, root, say};
 
-/// Tiers made of the files of `tests/` whose names begin so.
-const BY_NAME: [(&str, &[&str]); 4] = [
+/// Tiers made of the files of `tests/` and `fuzz/targets/tests/` whose names begin so.
+const BY_NAME: [(&str, &[&str]); 5] = [
     ("examples", &["examples"]),
     ("support", &["support"]),
+    ("fuzz", &["fuzz"]),
     ("numerics-cpu", &["numerics_cpu", "generated"]),
     ("contract-cpu", &["contract_cpu", "no_allocation"]),
 ];
@@ -82,11 +83,15 @@ fn tiers(root: &Path) -> Vec<Tier> {
     tiers
 }
 
-/// Names of integration tests, and whether they are the suite's own.
+/// Names of integration tests, and whether they may have a tier of their own.
 fn test_targets(root: &Path) -> BTreeSet<(String, bool)> {
     let crates = fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
     let folders = crates.map(|entry| (entry.path().join("tests"), false));
-    let folders = folders.chain([(root.join("tests"), true), (root.join("xtask/tests"), false)]);
+    let folders = folders.chain([
+        (root.join("tests"), true),
+        (root.join("fuzz/targets/tests"), true),
+        (root.join("xtask/tests"), false),
+    ]);
     let mut targets = BTreeSet::new();
     for (folder, at_root) in folders {
         for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {

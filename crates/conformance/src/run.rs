@@ -282,6 +282,9 @@ fn judge_plans(entry: &Entry, trial: &Trial<'_>, stage: &mut Stage, plans: &[Pla
                 refused.get_or_insert_with(|| declined(&why));
                 continue;
             }
+            Outcome::Invalid(why) => {
+                return Judged::new(Status::Invalid, format!("{}: {why}", trial.case.name));
+            }
             Outcome::Fault(why) => {
                 return Judged::new(Status::Error, format!("{}: {why}", plan.name()));
             }

@@ -4,7 +4,8 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use frazil_core::{
-    Bindings, BuildError, ErrorWord, Executable, Plan, Unsupported, WORKSPACE_ALIGN, Workspace,
+    BindingError, Bindings, BuildError, Error, ErrorWord, Executable, Plan, Unsupported,
+    WORKSPACE_ALIGN, Workspace,
 };
 
 use crate::case::Case;
@@ -23,6 +24,9 @@ pub(crate) enum Outcome {
     Done(Findings),
     /// A foreign planner refused at build.
     Declined(Unsupported),
+    /// Core refused the call, before the engine heard of it: the case contradicts itself in what it
+    /// binds.
+    Invalid(BindingError),
     /// Something broke: an `Err`, a panic, the memory.
     Fault(String),
 }
@@ -41,7 +45,22 @@ pub(crate) struct Trial<'a> {
 /// Why a trial ended early.
 enum Stop {
     Declined(Unsupported),
+    Invalid(BindingError),
     Fault(String),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        match error {
+            // What strides a plan takes is its engine's doing, and overrides were asked for.
+            Error::Binding(
+                why
+                @ (BindingError::OverrideStride { .. } | BindingError::OverridesNotTaken { .. }),
+            ) => Self::Fault(why.to_string()),
+            Error::Binding(why) => Self::Invalid(why),
+            fault => Self::Fault(fault.to_string()),
+        }
+    }
 }
 
 impl From<MemoryError> for Stop {
@@ -120,6 +139,7 @@ impl Trial<'_> {
         match catch_unwind(AssertUnwindSafe(|| self.try_run(plan, stage))) {
             Ok(Ok(findings)) => Outcome::Done(findings),
             Ok(Err(Stop::Declined(why))) => Outcome::Declined(why),
+            Ok(Err(Stop::Invalid(why))) => Outcome::Invalid(why),
             Ok(Err(Stop::Fault(why))) => Outcome::Fault(why),
             Err(panic) => Outcome::Fault(format!("panicked: {}", text_of(panic.as_ref()))),
         }
@@ -221,9 +241,7 @@ impl Trial<'_> {
         }
         let bytes = executable.plan().workspace_bytes();
         let workspace = Workspace::new(Exposed::new(workspace, device).part(guard, bytes));
-        executable
-            .execute(&bindings, workspace, self.memory.stream())
-            .map_err(|error| Stop::Fault(error.to_string()))
+        Ok(executable.execute(&bindings, workspace, self.memory.stream())?)
     }
 }
 

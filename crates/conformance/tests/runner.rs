@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Fault, host, router};
-use frazil_conformance::case::{Case, CaseFile};
+use frazil_conformance::case::{Case, CaseFile, DeclaredCase, Place};
 use frazil_conformance::run::{Entry, Status, Verdict, check_entry, support_answers};
 use frazil_conformance::suite::run_suite;
 use frazil_core::Target;
@@ -112,6 +112,32 @@ fn a_graph_or_a_case_that_means_nothing_is_invalid() {
     let verdict = verdict(short, Fault::None);
     assert_eq!(verdict.status, Status::Invalid);
     assert!(reason(&verdict).contains("q.lengths has 3 entries"), "{}", reason(&verdict));
+}
+
+/// What core refuses when the case is bound is no fault of an engine, which never hears of it.
+#[test]
+fn a_case_whose_bindings_contradict_one_another_is_invalid() {
+    let place = |strides: Option<[i64; 4]>, buffer: Option<&str>| Place {
+        strides: strides.map(Vec::from),
+        buffer: buffer.map(String::from),
+        ..Place::default()
+    };
+    let mut twice = case("dense");
+    twice.declared = Some(DeclaredCase { batch: 2, seqlen_q: 5, seqlen_kv: 7 });
+    twice.place.0.insert("o".into(), place(Some([1, 40, 8, 1]), None));
+    let mut grown = case("dense");
+    grown.declared = Some(DeclaredCase { batch: 2, seqlen_q: 4, seqlen_kv: 7 });
+    let mut shared = case("dense");
+    shared.place.0.extend(["q", "o"].map(|role| (role.into(), place(None, Some("both")))));
+    for (case, text) in [
+        (twice, "dense: overrides: execute: output `o`"),
+        (grown, "dense: tensor `q` axis 2 is overridden to 5, declared 4"),
+        (shared, "dense: output `o` shares memory with `q`"),
+    ] {
+        let verdict = verdict(case, Fault::None);
+        assert_eq!(verdict.status, Status::Invalid, "{verdict:?}");
+        assert!(reason(&verdict).starts_with(text), "{}", reason(&verdict));
+    }
 }
 
 #[test]

@@ -52,7 +52,8 @@ impl Input {
         Self::parse(path, &file, dtype).map_err(|what| Failure::in_file(path, what))
     }
 
-    fn parse(path: &Path, file: &[u8], dtype: Option<DType>) -> Result<Self, String> {
+    /// The same from the bytes of a file.
+    pub(crate) fn parse(path: &Path, file: &[u8], dtype: Option<DType>) -> Result<Self, String> {
         header::check(file)?;
         let (_, metadata) = SafeTensors::read_metadata(file).map_err(|error| error.to_string())?;
         let softmax_scale = softmax_scale(&metadata)?;

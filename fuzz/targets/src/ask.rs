@@ -1,0 +1,87 @@
+//! Every engine's answer about facts, on every target that frazil knows.
+
+use std::sync::{Arc, LazyLock};
+
+use frazil::target::fixtures;
+use frazil::{Answer, Facts, Launches, Plan, Router, Target};
+
+/// The engines linked here.
+pub(crate) static ROUTER: LazyLock<Router> =
+    LazyLock::new(|| Router::from_registrations().expect("each engine has a name of its own"));
+
+/// The fixtures.
+static TARGETS: LazyLock<Vec<Arc<Target>>> =
+    LazyLock::new(|| fixtures::ALL.into_iter().map(|(_, make)| Arc::new(make())).collect());
+
+/// Most scratch of a plan: so much, and so much for each sequence. Nothing may grow with rows.
+const MAX_WORKSPACE_BYTES: u64 = 1 << 30;
+const MAX_WORKSPACE_BYTES_A_SEQUENCE: u64 = 64;
+
+/// Asks, and holds each answer to what the contract says of it. Gives whether somebody serves.
+///
+/// # Panics
+///
+/// When an engine gives no answer, another one when asked again, or a plan that cannot be.
+pub(crate) fn ask_everywhere(facts: &Arc<Facts>) -> bool {
+    let mut served = false;
+    for target in TARGETS.iter() {
+        let explanation = ROUTER.explain(facts, target);
+        assert_eq!(explanation.answers.len(), ROUTER.engines().len(), "an engine gave no answer");
+        let again = ROUTER.explain(facts, target);
+        assert_eq!(explanation.to_string(), again.to_string(), "answers differ when asked again");
+        for (id, _, answer) in &explanation.answers {
+            match answer {
+                Answer::Served(plans) => {
+                    assert!(!plans.is_empty(), "{id} serves without a plan");
+                    plans.iter().for_each(|plan| check_plan(plan, facts, target));
+                    served = true;
+                }
+                Answer::Declined(why) => assert!(!why.to_string().is_empty(), "{id} says nothing"),
+                other => panic!("{id} was not asked: {other:?}"),
+            }
+        }
+    }
+    served
+}
+
+fn check_plan(plan: &Plan, facts: &Arc<Facts>, target: &Arc<Target>) {
+    let Facts::SdpaFwd(sdpa) = facts.as_ref() else { panic!("facts of {}", facts.op_name()) };
+    let name = plan.name();
+    let outside = facts.features().first_outside(engine_features(plan));
+    assert_eq!(outside, None, "{name} serves a feature that its engine does not name");
+    let most = MAX_WORKSPACE_BYTES
+        .saturating_add(sdpa.shape().batch.saturating_mul(MAX_WORKSPACE_BYTES_A_SEQUENCE));
+    let bytes = plan.workspace_bytes();
+    assert!(bytes <= most, "{name} takes {bytes} bytes of workspace, the limit is {most}");
+    let regions: Vec<_> = plan.workspace().regions().collect();
+    for (at, (region, place)) in regions.iter().enumerate() {
+        let end = place.offset().checked_add(place.bytes()).expect("a region ends");
+        assert!(end <= bytes, "{name}: region {region} ends past the workspace");
+        let next = regions.get(at + 1).map_or(bytes, |(_, next)| next.offset());
+        assert!(end <= next, "{name}: region {region} runs into the next one");
+    }
+    assert_eq!(
+        plan.error_word().is_some(),
+        sdpa.has_device_lengths(),
+        "{name}: an error word is there exactly where a device tensor steers the work"
+    );
+    if let Some(at) = plan.error_word() {
+        assert!(at % 4 == 0 && at + 4 <= bytes, "{name}: the error word lies at {at}");
+    }
+    if facts.is_overridable() {
+        assert!(plan.override_rules().is_some(), "{name} takes no overrides");
+    }
+    if let Launches::Own(names) = plan.launches() {
+        assert!(names.iter().all(|name| name.starts_with("frazil_")), "{name}: {names:?}");
+    }
+    let text = serde_json::to_string(&name).expect("a name is data");
+    assert_eq!(serde_json::from_str::<frazil::PlanName>(&text).ok(), Some(name.clone()));
+    let replayed = ROUTER.replay(&name, facts, target).expect("a plan is found by its name");
+    assert_eq!(replayed.name(), name);
+}
+
+fn engine_features(plan: &Plan) -> frazil::FeatureSet {
+    let mut engines = ROUTER.engines();
+    let engine = engines.find(|engine| engine.id() == plan.engine());
+    engine.expect("a plan is of an engine of the router").features()
+}
