@@ -5,11 +5,12 @@
 //! declared or refused by name, and what was declared is asked about everywhere. Small cases are run,
 //! which must end in a verdict and never in a fault.
 
-use frazil::cpu;
+use frazil::{RegisteredEngine, cpu};
 use frazil_conformance::case::{Case, CaseFile, CaseFileError};
 use frazil_conformance::declare::{CaseError, Declared, declare};
 use frazil_conformance::memory::HostMemory;
-use frazil_conformance::run::{Entry, Status, check_entry, repro_line};
+use frazil_conformance::repro::Repro;
+use frazil_conformance::run::{Entry, Status, check_entry};
 
 use crate::Reached;
 use crate::ask::{ROUTER, ask_everywhere};
@@ -111,18 +112,45 @@ pub(crate) fn check_case(case: &Case) -> Reached {
     if served { Reached::Served } else { Reached::Declared }
 }
 
-/// The line that repeats a case, read back through a shell's quotes, is the same case.
+/// The line that repeats a case is ASCII, and read back through the quotes of a shell it is the same
+/// case, with the answer that was expected of its engine.
 fn check_repro(case: &Case) {
-    let json = serde_json::to_string(case).expect("a case is data");
-    assert!(!json.contains('\n'), "a case is one line");
-    let command = repro_line(&json);
-    let quoted = command.strip_prefix("frazil repro '").and_then(|rest| rest.strip_suffix('\''));
-    let unquoted = quoted.expect("a command and a quoted word").replace(r"'\''", "'");
-    assert_eq!(unquoted, json, "the quotes of a shell change the case");
-    let file = CaseFile::parse_lines(&unquoted);
-    let file = file.unwrap_or_else(|why| panic!("the repro line is no case: {why}\n{command}"));
-    assert_eq!(file.cases.len(), 1);
-    assert_eq!(format!("{:?}", file.cases[0]), format!("{case:?}"), "another case: {command}");
+    for engine in ROUTER.engines().map(RegisteredEngine::id) {
+        for expected in [None, Some("DType")] {
+            let line = Repro::new(case, engine, expected).to_string();
+            assert!(line.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "no ASCII: {line}");
+            let begin = format!("frazil repro --engine {engine} ");
+            let quoted = match line.strip_prefix("printf %s ") {
+                Some(rest) => rest.strip_suffix(&format!(" | {begin}-")),
+                None => line.strip_prefix(&begin),
+            };
+            let json = quoted.and_then(unquoted).unwrap_or_else(|| panic!("no command: {line}"));
+            let file = CaseFile::parse_lines(&json);
+            let file =
+                file.unwrap_or_else(|why| panic!("the repro line is no case: {why}\n{line}"));
+            let answers = expected.map(|answer| (engine.to_string(), answer.to_owned()));
+            let same = Case { answers: answers.into_iter().collect(), ..case.clone() };
+            assert_eq!(file.cases.len(), 1);
+            assert_eq!(format!("{:?}", file.cases[0]), format!("{same:?}"), "another case: {line}");
+        }
+    }
+}
+
+/// What a shell makes of a word in single quotes.
+fn unquoted(word: &str) -> Option<String> {
+    let mut text = String::new();
+    let mut rest = word;
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix("\\'") {
+            text.push('\'');
+            rest = after;
+            continue;
+        }
+        let (quoted, after) = rest.strip_prefix('\'')?.split_once('\'')?;
+        text.push_str(quoted);
+        rest = after;
+    }
+    Some(text)
 }
 
 fn is_small(case: &Case, declared: &Declared) -> bool {
