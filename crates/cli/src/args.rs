@@ -6,14 +6,25 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// GPU attention for Rust: run it on files, check engines, ask who serves what.
-///
-/// Results go to standard output, everything else to standard error. Exit codes: 0 right, 1 wrong
-/// answer or fault, 2 bad arguments or files, 3 no engine serves it.
 #[derive(Debug, Parser)]
 #[command(
     name = "frazil",
     version,
-    after_help = "Example:\n  frazil run data/minilm/layer0.safetensors"
+    after_help = "\
+Results go to standard output, everything else to standard error. Colours are for terminals, and
+for none where NO_COLOR is set.
+
+Exit codes:
+  0    right: everything asked for was done
+  1    a wrong answer, a fault, or an output that cannot be written
+  2    arguments, files or cases that mean nothing
+  3    no engine serves it
+  141  who read the output closed it
+
+Examples:
+  frazil run data/minilm/layer0.safetensors
+  frazil doctor
+  frazil help check"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -29,6 +40,7 @@ pub(crate) enum Command {
     Explain(Explain),
     Engines(Engines),
     Doctor(Doctor),
+    Completions(Completions),
 }
 
 /// Run attention on the tensors of safetensors files.
@@ -44,10 +56,17 @@ pub(crate) enum Command {
 /// of lse, the file is "not compared", which is exit code 1: an answer that nothing could be said
 /// of is not right.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Exit codes: 0 right, or with --no-compare done; 1 wrong or not compared, or a fault; 2 arguments or
+files that mean nothing; 3 declined.
+
+Examples:
   frazil run data/minilm/layer0.safetensors
   frazil run --dtype bf16 --causal --json prompt.safetensors
-  frazil run --output answer.safetensors question.safetensors")]
+  frazil run --output answer.safetensors question.safetensors"
+)]
 pub(crate) struct Run {
     /// Files to run; all of them are read and checked before the first runs.
     #[arg(required = true, value_name = "FILE")]
@@ -75,18 +94,18 @@ pub(crate) struct Run {
 }
 
 /// What is done to the scores.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct Scores {
     /// Hide the keys after the diagonal.
     #[arg(long)]
     pub(crate) causal: bool,
     /// Show W keys up to the diagonal, as sliding_window in model configs; or LEFT,RIGHT: that many
     /// before and after the diagonal, -1 for all, as window_size of flash-attn.
-    #[arg(long, value_name = "W|LEFT,RIGHT", value_parser = parse_window, allow_hyphen_values = true)]
+    #[arg(long, verbatim_doc_comment, value_name = "W|LEFT,RIGHT", value_parser = parse_window, allow_hyphen_values = true)]
     pub(crate) window: Option<Window>,
     /// Which corner the diagonal of --causal and --window is drawn from, per sequence [default:
     /// bottom-right]
-    #[arg(long, value_name = "CORNER")]
+    #[arg(long, verbatim_doc_comment, value_name = "CORNER")]
     pub(crate) align: Option<Corner>,
     /// Replace a score s by CAP * tanh(s / CAP).
     #[arg(long, value_name = "CAP", allow_negative_numbers = true)]
@@ -143,12 +162,18 @@ pub(crate) enum FloatType {
 /// an error. With --json, one object a line: id, engine, status (right, wrong, declined, invalid,
 /// error, skipped), max_err, tol, reason; then one object with totals.
 ///
-/// Exit codes, the first that applies: 1 a wrong answer, an answer other than the file states, or a
-/// fault of an engine; 2 a case that means nothing; 3 nothing right, and declines that no file
-/// states; 0 otherwise.
+/// A case that is not right is printed with the line that runs it again.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  frazil check --filter paged --max-gflop 0.5 tests/cases/sdpa_fwd.toml"
+    verbatim_doc_comment,
+    after_help = "\
+Exit codes, the first that applies: 1 a wrong answer, an answer other than the file states, or a
+fault of an engine; 2 a case that means nothing; 3 nothing right, and declines that no file states;
+0 otherwise.
+
+Examples:
+  frazil check --filter paged --max-gflop 0.5 tests/cases/sdpa_fwd.toml
+  frazil check --json --jobs 8 tests/cases/peer_sdpa.jsonl > verdicts.jsonl"
 )]
 pub(crate) struct Check {
     /// Files of cases; or one case as JSON; or - for standard input.
@@ -191,6 +216,7 @@ pub(crate) enum DeviceName {
 /// With --json, one object an engine, as `frazil check --json` writes them.
 #[derive(Debug, Args)]
 #[command(
+    verbatim_doc_comment,
     after_help = r#"Exit codes: 0 right, or the decline that the case states; 1 a wrong answer, an answer other than the
 case states, or a fault of an engine; 2 a case that means nothing; 3 declined.
 
@@ -216,10 +242,14 @@ pub(crate) struct Repro {
 
 /// Say what every engine answers to a case, and why.
 #[derive(Debug, Args)]
-#[command(after_help = r#"Examples:
+#[command(
+    after_help = r#"Exit codes: 0 an engine serves every case; 2 a case that means nothing; 3 a case that none serves.
+
+Examples:
   frazil explain --case causal_gqa --target sm90 tests/cases/sdpa_fwd.toml
   frazil explain '{"name": "mine", "dtype": "bf16", "batch": 1, "num_q_heads": 8,
-                   "num_kv_heads": 1, "head_dim_qk": 128, "seqlen_q": 1, "seqlen_kv": 4096}'"#)]
+                   "num_kv_heads": 1, "head_dim_qk": 128, "seqlen_q": 1, "seqlen_kv": 4096}'"#
+)]
 pub(crate) struct Explain {
     /// A file of cases; or one case as JSON; or - for standard input.
     #[arg(value_name = "FILE|JSON")]
@@ -227,9 +257,10 @@ pub(crate) struct Explain {
     /// The case of the file; absent: all of them.
     #[arg(long, value_name = "NAME")]
     pub(crate) case: Option<String>,
-    /// Device to plan for, present or not: this (the processor of this computer), or a stand-in for
-    /// host, sm80, sm86, sm89, sm90, sm100, sm103, sm120, sm121.
-    #[arg(long, value_name = "TARGET", default_value = "this")]
+    /// Device to plan for: this (the processor of this computer), or a stand-in that
+    /// need not be here: host, sm80, sm86, sm89, sm90, sm100, sm103, sm120 or
+    /// sm121
+    #[arg(long, verbatim_doc_comment, value_name = "TARGET", default_value = "this")]
     pub(crate) target: String,
     /// One JSON object a case.
     #[arg(long)]
@@ -238,14 +269,17 @@ pub(crate) struct Explain {
 
 /// List the engines of this program.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  frazil engines --json\n  frazil engines --table full")]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Exit code: 0.\n\nExamples:\n  frazil engines --json\n  frazil engines --table full"
+)]
 pub(crate) struct Engines {
     /// One JSON object an engine.
     #[arg(long)]
     pub(crate) json: bool,
     /// Ask every engine who serves what, on a stand-in for every device, and print the answers as a
     /// table in Markdown.
-    #[arg(long, value_name = "FORM", conflicts_with = "json")]
+    #[arg(long, verbatim_doc_comment, value_name = "FORM", conflicts_with = "json")]
     pub(crate) table: Option<TableForm>,
 }
 
@@ -266,17 +300,50 @@ pub(crate) enum TableForm {
 /// read from those names or from their packages: none is opened, so one that is listed may still
 /// fail to load. Each finding says what was seen and what to do.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
 Exit codes: 0 an engine runs here; 1 an engine gave a wrong answer; 3 no engine runs here. Findings
 change no code: the CPU engine needs nothing of what they are about.
 
 Examples:
   frazil doctor
-  frazil doctor --json")]
+  frazil doctor --json"
+)]
 pub(crate) struct Doctor {
     /// One JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Print a script that completes commands and arguments in a shell.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 printed; 2 no such shell.
+
+Examples:
+  frazil completions bash > ~/.local/share/bash-completion/completions/frazil
+  frazil completions zsh > ~/.zfunc/_frazil
+  frazil completions fish > ~/.config/fish/completions/frazil.fish")]
+pub(crate) struct Completions {
+    /// The shell.
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+impl Command {
+    /// Whether machines read what it prints.
+    pub(crate) fn is_json(&self) -> bool {
+        match self {
+            Self::Run(args) => args.json,
+            Self::Check(args) => args.json,
+            Self::Repro(args) => args.json,
+            Self::Explain(args) => args.json,
+            Self::Engines(args) => args.json,
+            Self::Doctor(args) => args.json,
+            Self::Completions(_) => false,
+        }
+    }
 }
 
 #[cfg(test)]

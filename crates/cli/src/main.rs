@@ -5,6 +5,7 @@
 mod args;
 mod cases;
 mod check;
+mod completions;
 mod doctor;
 mod engines;
 mod explain;
@@ -26,35 +27,25 @@ use failure::{Failure, Outcome};
 use output::Output;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            // Help and versions come this way too, and then the code is 0. Nobody can be told of a
-            // closed stream.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+    let ended = match Cli::try_parse() {
+        Ok(cli) => command(&cli.command).map(Outcome::exit_code),
+        // Help and versions come this way too, and then the code is 0.
+        Err(error) => match error.print().and_then(|()| io::stdout().flush()) {
+            Ok(()) => Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))),
+            Err(closed) => Err(Failure::Output(closed)),
+        },
     };
-    match command(&cli.command) {
-        Ok(outcome) => outcome.exit_code(),
-        Err(failure) => {
-            if !failure.is_broken_pipe() {
-                let _ = writeln!(io::stderr(), "frazil: {failure}");
-            }
-            failure.exit_code()
+    ended.unwrap_or_else(|failure| {
+        if !failure.is_broken_pipe() {
+            // Nobody can be told that standard error is closed.
+            let _ = writeln!(io::stderr(), "frazil: {failure}");
         }
-    }
+        failure.exit_code()
+    })
 }
 
 fn command(command: &Command) -> Result<Outcome, Failure> {
-    let mut out = Output::stdout(match command {
-        Command::Run(args) => args.json,
-        Command::Check(args) => args.json,
-        Command::Repro(args) => args.json,
-        Command::Explain(args) => args.json,
-        Command::Engines(args) => args.json,
-        Command::Doctor(args) => args.json,
-    });
+    let mut out = Output::stdout(command.is_json());
     let outcome = match command {
         Command::Run(args) => run::run(args, &mut out),
         Command::Check(args) => check::check(args, &mut out),
@@ -62,6 +53,7 @@ fn command(command: &Command) -> Result<Outcome, Failure> {
         Command::Explain(args) => explain::explain(args, &mut out),
         Command::Engines(args) => engines::engines(args, &mut out),
         Command::Doctor(args) => doctor::doctor(args, &mut out),
+        Command::Completions(args) => completions::completions(args, &mut out),
     }?;
     out.flush()?;
     Ok(outcome)

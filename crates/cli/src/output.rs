@@ -1,5 +1,6 @@
 //! Standard output: text for people or one JSON object a line.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
@@ -11,6 +12,8 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(crate) struct Output {
     to: StdoutLock<'static>,
+    /// A line that has not ended. Lines go out whole, whatever interrupts the program.
+    begun: Vec<u8>,
     colour: bool,
     /// Whether machines read it.
     pub(crate) json: bool,
@@ -29,21 +32,18 @@ pub(crate) enum Tone {
 pub(crate) struct Painted<T>(Option<Tone>, T);
 
 impl Output {
-    /// Standard output; coloured when it is a terminal and `NO_COLOR` is unset or empty
-    /// (<https://no-color.org>).
+    /// Standard output, coloured as [`is_coloured`] says.
     pub(crate) fn stdout(json: bool) -> Self {
         let to = io::stdout().lock();
-        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let colour = to.is_terminal() && !no_colour;
-        Self { to, colour, json }
+        let colour = is_coloured(|name| std::env::var_os(name), to.is_terminal());
+        Self { to, begun: Vec::new(), colour, json }
     }
 
     /// One object, on a line of its own. Numbers that are not finite become `null`.
     pub(crate) fn object(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        // Whole before any of it is written: half an object is of no use to a reader.
         let mut line = serde_json::to_vec(value).map_err(io::Error::from)?;
         line.push(b'\n');
-        self.to.write_all(&line)?;
+        self.write_all(&line)?;
         Ok(())
     }
 
@@ -52,12 +52,31 @@ impl Output {
     }
 }
 
+/// Whether text is coloured. `NO_COLOR`, not empty, means never (<https://no-color.org>);
+/// `CLICOLOR_FORCE`, not empty and not 0, means always (<https://bixense.com/clicolors>); else
+/// terminals have colours, but for those that say they are dumb.
+fn is_coloured(variable: impl Fn(&str) -> Option<OsString>, is_terminal: bool) -> bool {
+    let value = |name| variable(name).filter(|value| !value.is_empty());
+    if value("NO_COLOR").is_some() {
+        return false;
+    }
+    value("CLICOLOR_FORCE").is_some_and(|value| value != "0")
+        || is_terminal && value("TERM").is_none_or(|term| term != "dumb")
+}
+
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.to.write(bytes)
+        self.begun.extend(bytes);
+        if let Some(end) = self.begun.iter().rposition(|&byte| byte == b'\n') {
+            let written = self.to.write_all(&self.begun[..=end]);
+            self.begun.drain(..=end);
+            written?;
+        }
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.to.write_all(&std::mem::take(&mut self.begun))?;
         self.to.flush()
     }
 }
@@ -74,5 +93,34 @@ impl<T: fmt::Display> fmt::Display for Painted<T> {
         write!(f, "\x1b[{code}m")?;
         self.1.fmt(f)?;
         f.write_str("\x1b[0m")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_and_for_whom_they_are_forced_on() {
+        for (variables, on_terminal, elsewhere) in [
+            (&[][..], true, false),
+            (&[("TERM", "xterm-256color")], true, false),
+            (&[("TERM", "dumb")], false, false),
+            (&[("NO_COLOR", "1")], false, false),
+            (&[("NO_COLOR", "0")], false, false),
+            (&[("NO_COLOR", "")], true, false),
+            (&[("CLICOLOR_FORCE", "1")], true, true),
+            (&[("CLICOLOR_FORCE", "0")], true, false),
+            (&[("CLICOLOR_FORCE", "")], true, false),
+            (&[("CLICOLOR_FORCE", "1"), ("TERM", "dumb")], true, true),
+            (&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false, false),
+        ] {
+            let variable = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| OsString::from(value))
+            };
+            let found = [true, false].map(|is_terminal| is_coloured(variable, is_terminal));
+            assert_eq!(found, [on_terminal, elsewhere], "{variables:?}");
+        }
     }
 }

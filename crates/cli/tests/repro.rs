@@ -7,7 +7,7 @@ mod common;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use common::{Said, command, frazil, write};
+use common::{Said, command, f32s, frazil, packed, write};
 
 const CASE: &str = r#"{"name": "mine", "dtype": "bf16", "batch": 2, "num_q_heads": 4,
     "num_kv_heads": 2, "head_dim_qk": 16, "seqlen_q": 5, "seqlen_kv": 7, "seed": 3}"#;
@@ -148,4 +148,31 @@ fn a_decline_is_code_3_unless_the_case_states_it() {
     assert!(said.assert_code(3).stdout.contains("declined  Feature: feature dropout"), "{said:#?}");
     let stated = dropout.replacen('{', "{\"answers\": {\"cpu\": \"Feature(dropout)\"}, ", 1);
     frazil(["repro", &stated]).assert_code(0);
+}
+
+/// A file is not in the line that `frazil run` prints for it; its checksum is beside.
+#[cfg(unix)]
+#[test]
+fn a_wrong_file_is_run_again() {
+    let bytes = packed(|tensors| tensors.push(f32s("expected_o", &[3, 2, 4], |_| 9.0)));
+    let path = write("it's wrong.safetensors", bytes);
+    let path = path.to_str().unwrap();
+    let said = frazil(["run", "--align", "top-left", "--causal", "--scale", "-0.5", path]);
+    // Expectations do not judge where arguments ask for other scores.
+    assert!(!said.assert_code(0).stdout.contains("repeat"), "{said:#?}");
+    let found = frazil(["run", "--repeat", "2", path]);
+    let line = |said: &Said| {
+        let mut lines = said.stdout.lines().map(str::trim_start);
+        let line = lines.find_map(|line| line.strip_prefix("repeat     ")).unwrap();
+        (line.to_owned(), lines.next().unwrap().to_owned())
+    };
+    let (repeat, cksum) = line(found.assert_code(1));
+    let again = shell(&repeat);
+    assert_eq!(line(again.assert_code(1)), (repeat.clone(), cksum.clone()));
+    let object = &frazil(["run", "--json", path]).json()[0];
+    assert_eq!(object["repro"], repeat.as_str());
+    assert!(cksum.ends_with(object["cksum"].as_str().unwrap()), "{cksum}");
+    let tool = Command::new("cksum").arg(path).output().unwrap();
+    let tool = String::from_utf8(tool.stdout).unwrap();
+    assert!(tool.starts_with(object["cksum"].as_str().unwrap()), "{tool}");
 }

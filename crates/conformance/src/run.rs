@@ -1,5 +1,6 @@
 //! The runner: cases through every engine of a router, against the reference.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::expected::{Reference, reference_key};
 use crate::instance::Instance;
 use crate::memory::DeviceMemory;
 use crate::repro::{NO_ANSWER, Repro};
-use crate::trial::{Outcome, Stage, Trial, text_of};
+use crate::trial::{Outcome, Stage, Trial};
 
 /// Cases below that many operations are run with every plan, each twice.
 const SMALL_FLOPS: u64 = 50_000_000;
@@ -152,7 +153,7 @@ pub fn check_entry(entry: &Entry, router: &Router, memory: &dyn DeviceMemory) ->
                 Ok(Ok(by_engine)) => by_engine.get(&verdict.engine).cloned(),
                 Ok(Err(error)) => Some(Judged::from(error)),
                 Err(panic) => {
-                    let what = format!("the runner panicked: {}", text_of(panic.as_ref()));
+                    let what = format!("the runner panicked: {}", panic_text(panic.as_ref()));
                     Some(Judged::new(Status::Error, what))
                 }
             };
@@ -233,7 +234,7 @@ fn judge_run(
             (answer, judged)
         }));
         let (answer, judged) = asked.unwrap_or_else(|panic| {
-            let what = format!("panicked when asked: {}", text_of(panic.as_ref()));
+            let what = format!("panicked when asked: {}", panic_text(panic.as_ref()));
             (Answer::LeftOut, Some(Judged::new(Status::Error, what)))
         });
         if let Some(judged) = judged {
@@ -422,4 +423,10 @@ pub fn answer_name(answer: &Answer) -> String {
 pub fn short_name(engine: &EngineId) -> &str {
     let name = engine.as_str();
     name.rsplit_once('_').map_or(name, |(_, short)| short)
+}
+
+/// What a panic said, as caught.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

@@ -1,6 +1,5 @@
 //! One plan, one case, executed between guard zones.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use frazil_core::{
@@ -16,6 +15,7 @@ use crate::image::{DEAD, GUARD, GUARD_BYTES, fill};
 use crate::instance::Instance;
 use crate::live::word_names;
 use crate::memory::{Block, DeviceMemory, Exposed, MemoryError};
+use crate::run::panic_text;
 
 /// How a trial ended.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl Trial<'_> {
             Ok(Err(Stop::Declined(why))) => Outcome::Declined(why),
             Ok(Err(Stop::Invalid(why))) => Outcome::Invalid(why),
             Ok(Err(Stop::Fault(why))) => Outcome::Fault(why),
-            Err(panic) => Outcome::Fault(format!("panicked: {}", text_of(panic.as_ref()))),
+            Err(panic) => Outcome::Fault(format!("panicked: {}", panic_text(panic.as_ref()))),
         }
     }
 
@@ -264,10 +264,4 @@ fn garbage(bytes: u64, pass: Pass) -> Result<Vec<u8>, Stop> {
         }
     }
     Ok(image)
-}
-
-/// What a panic said.
-pub(crate) fn text_of(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

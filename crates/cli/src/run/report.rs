@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::comparison::{Comparison, NOT_COMPARED};
 use super::execute::Answer;
 use super::problem::Problem;
+use super::repeat::Repeat;
 use crate::failure::{Failure, Outcome};
 use crate::input::{Input, Tensor};
 use crate::output::{Output, Tone};
@@ -33,6 +34,11 @@ pub(super) struct Report<'a> {
     seconds: f64,
     gflop_per_s: f64,
     rows_per_s: f64,
+    /// The line that runs the file again, where the answer is not right, and the file's checksum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repro: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cksum: Option<String>,
 }
 
 /// Type and extents of a tensor.
@@ -104,7 +110,13 @@ impl<'a> Report<'a> {
             seconds,
             gflop_per_s: flop / seconds / 1e9,
             rows_per_s: rows / seconds,
+            repro: None,
+            cksum: None,
         }
+    }
+
+    pub(super) fn repeat_with(&mut self, Repeat { line, cksum }: Repeat) {
+        (self.repro, self.cksum) = (Some(line), cksum);
     }
 
     pub(super) fn outcome(&self) -> Outcome {
@@ -157,6 +169,9 @@ impl<'a> Report<'a> {
             "  time       {milliseconds:.3} ms, best of {repeat}: {:.2} GFLOP/s, {:.0} rows/s",
             self.gflop_per_s, self.rows_per_s
         )?;
+        if let Some(line) = self.repro.clone() {
+            writeln!(out, "  repeat     {}", Repeat { line, cksum: self.cksum.clone() })?;
+        }
         Ok(())
     }
 }
