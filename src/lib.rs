@@ -5,7 +5,13 @@
 //! what the plan promised, and allocates, converts and waits for nothing. With the default feature
 //! `cpu` all of this runs on the host.
 //!
-//! Each engine is a cargo feature; an enabled one is linked and registers itself.
+//! Each engine is a cargo feature; an enabled one is linked and registers itself:
+//!
+//! | feature | default | engine |
+//! |---|---|---|
+//! | `cpu` | yes | `sdpa_fwd_cpu`, the host processor |
+//!
+//! The README has a first program, `examples/` has four more.
 
 #![forbid(unsafe_code)]
 

@@ -14,8 +14,8 @@ const CARGO_HACK: &str = "0.6.46";
 /// Pairs are enough to see two features collide, and their number stays small as engines are added.
 pub(crate) fn features() -> Result<(), Failure> {
     let mut command = cargo_hack()?;
-    command.args(["hack", "clippy", "--quiet", "--workspace", "--exclude", "xtask"]);
-    command.args(["--exclude", "frazil-benches", "--feature-powerset", "--depth", "2"]);
+    command.args(["hack", "clippy", "--quiet", "--workspace", "--ignore-private"]);
+    command.args(["--feature-powerset", "--depth", "2"]);
     command.args(["--keep-going", "--", "-D", "warnings"]);
     run("cargo hack", &mut command)?;
     let mut command = cargo();
