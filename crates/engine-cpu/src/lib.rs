@@ -14,7 +14,6 @@
 //! `vector` and `gemm` hold the arithmetic.
 
 mod device;
-mod gemm;
 mod memory;
 mod sdpa_fwd;
 mod support;

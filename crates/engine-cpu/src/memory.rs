@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use frazil_core::{Call, DType, Region, Role};
 use half::{bf16, f16};
 
-use crate::vector::Isa;
+use crate::vector::{Isa, Number, Widen};
 
 /// A row of a tensor: index of batch or page, of head, of row.
 pub(crate) type RowIndex = [u64; 3];
@@ -110,8 +110,8 @@ pub(crate) fn as_usize(value: u64) -> usize {
 }
 
 /// Type of the elements that tiles are made of.
-#[derive(Clone, Copy, Debug)]
-enum Float {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Float {
     F16,
     Bf16,
     F32,
@@ -126,6 +126,24 @@ impl Float {
             _ => None,
         }
     }
+}
+
+/// A type that tensors may be made of.
+pub(crate) trait Element: Number {
+    /// Its name.
+    const FLOAT: Float;
+}
+
+impl Element for f16 {
+    const FLOAT: Float = Float::F16;
+}
+
+impl Element for bf16 {
+    const FLOAT: Float = Float::Bf16;
+}
+
+impl Element for f32 {
+    const FLOAT: Float = Float::F32;
 }
 
 /// A tensor of floats that is only read.
@@ -151,6 +169,24 @@ impl Input {
         self.grid.extents
     }
 
+    /// The type of the elements, where the columns of a row lie together.
+    pub(crate) fn contiguous(&self) -> Option<Float> {
+        (self.grid.strides[3] == 1).then_some(self.float)
+    }
+
+    /// The columns of a row where they lie, of a tensor of that type that is
+    /// [contiguous](Input::contiguous).
+    pub(crate) fn columns<T: Element>(&self, index: RowIndex) -> &[T] {
+        assert!(self.contiguous() == Some(T::FLOAT), "{:?} of {self:?}", T::FLOAT);
+        let columns = 0..self.grid.extents[3];
+        let first = self.grid.pointer::<T>(self.grid.offset(index, &columns));
+        // SAFETY: `Grid::offset` checked that the columns lie in the tensor, which is an input of
+        // that type; core checked span and alignment (`Call`), and no output shares an element with
+        // an input, so that nothing writes them during the call, which the reference cannot outlive:
+        // an `Input` is made from a `Call` and dropped with the launch.
+        unsafe { std::slice::from_raw_parts(first, as_usize(columns.end)) }
+    }
+
     /// Copies columns of a row from `first_column` on, as f32.
     pub(crate) fn read(&self, isa: Isa, index: RowIndex, first_column: u64, to: &mut [f32]) {
         let columns = first_column..first_column + to.len() as u64;
@@ -159,12 +195,13 @@ impl Input {
             // SAFETY: `Grid::offset` checked that the columns lie in the tensor, of this type.
             Float::F32 => unsafe { self.grid.gather(offset, to, <[f32]>::copy_from_slice) },
             Float::F16 => {
-                let widen = |to: &mut [f32], from: &[f16]| isa.widen_f16(from, to);
+                let widen = |to: &mut [f32], from: &[f16]| isa.run(isa.lanes(), Widen { from, to });
                 // SAFETY: as above.
                 unsafe { self.grid.gather(offset, to, widen) }
             }
             Float::Bf16 => {
-                let widen = |to: &mut [f32], from: &[bf16]| isa.widen_bf16(from, to);
+                let widen =
+                    |to: &mut [f32], from: &[bf16]| isa.run(isa.lanes(), Widen { from, to });
                 // SAFETY: as above.
                 unsafe { self.grid.gather(offset, to, widen) }
             }

@@ -5,7 +5,7 @@ use frazil_core::{
     SdpaFwdFacts, Support, Target, Unsupported,
 };
 
-use crate::sdpa_fwd::{Scratch, Sequence};
+use crate::sdpa_fwd::{Partial, Scratch, Sequence};
 
 /// The one kernel: setup and tiles run in one call.
 const KERNEL: &str = "frazil_sdpa_fwd_cpu";
@@ -16,34 +16,52 @@ const MAX_HEAD_DIM: u64 = 16_384;
 /// Most workers; more only cost scratch.
 const MAX_WORKERS: u32 = 1024;
 
+/// Units of work that keep a machine of many cores busy to the end.
+const MANY_UNITS: u64 = 64;
+
+/// Fewest keys that are worth a piece of their own.
+const MIN_PIECE_KEYS: u64 = 512;
+
+/// Most bytes for what pieces leave to be merged.
+const PARTIALS_BYTES: u64 = 4 << 20;
+
 /// Rows of Q and of K that a worker holds at once, and how many workers there are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tile {
     /// Rows of Q, the heads of one group counted as rows.
     pub(crate) block_m: usize,
-    /// Rows of K and V; a multiple of [`vector::PANEL`](crate::vector::PANEL).
+    /// Rows of K and V; at most [`MAX_BLOCK_N`].
     pub(crate) block_n: usize,
     /// Threads that may work at once.
     pub(crate) num_workers: usize,
 }
 
+/// Most rows of K and V in a tile.
+pub(crate) const MAX_BLOCK_N: usize = 64;
+
 impl Tile {
-    /// The largest square tile whose Q, K, V and O stay near 1 MiB, the second-level cache of a
-    /// core. The extents play no part, so that plans of all lengths are alike.
+    /// The largest tile whose Q, K, V and O stay near 1 MiB, the second-level cache of a core, with
+    /// fewer rows where there would be few units of work. Row counts are whole panels.
     pub(crate) fn of(facts: &SdpaFwdFacts, target: &Target) -> Self {
-        let columns = facts.shape().head_dim_qk + facts.shape().head_dim_v;
-        let side = match columns {
-            0..=1024 => 128,
-            1025..=2048 => 64,
-            2049..=4096 => 32,
-            _ => 16,
+        let shape = facts.shape();
+        let (blocks_m, block_n): (&[usize], usize) = match shape.head_dim_qk + shape.head_dim_v {
+            0..=1024 => (&[192, 96, 48], MAX_BLOCK_N),
+            1025..=2048 => (&[96, 48], 32),
+            2049..=4096 => (&[48], 16),
+            _ => (&[16], 16),
         };
+        let rows = shape.q.max_len.saturating_mul(shape.num_q_heads / shape.num_kv_heads);
+        let heads = shape.batch.saturating_mul(shape.num_kv_heads);
+        let has_many_units =
+            |block_m: usize| rows.div_ceil(block_m as u64).saturating_mul(heads) >= MANY_UNITS;
+        let smallest = blocks_m[blocks_m.len() - 1];
+        let block_m = blocks_m.iter().copied().find(|&block_m| has_many_units(block_m));
         let num_threads = match &target.device {
             DeviceProps::Host(host) => host.num_threads,
             _ => 1,
         };
         let num_workers = num_threads.clamp(1, MAX_WORKERS) as usize;
-        Self { block_m: side, block_n: side, num_workers }
+        Self { block_m: block_m.unwrap_or(smallest), block_n, num_workers }
     }
 
     /// What plans are named by. The number of workers follows from the target and changes no result,
@@ -66,6 +84,12 @@ pub(crate) struct Regions {
     pub(crate) sequences: Region,
     /// [`Scratch`] of every worker, one after another.
     pub(crate) scratch: Region,
+    /// What pieces leave, one slot after another.
+    pub(crate) partials: Region,
+    /// Pieces that find a place there.
+    pub(crate) num_slots: u64,
+    /// Numbers in a slot: those of every row that a tile can have.
+    pub(crate) slot_len: usize,
 }
 
 impl Regions {
@@ -79,7 +103,33 @@ impl Regions {
             layout.region("sequences", bytes(facts.shape().batch, size_of::<Sequence>()));
         let scratch =
             layout.region("scratch", bytes(tile.num_workers as u64, per_worker * size_of::<f32>()));
-        Self { layout, error_word, claimed, sequences, scratch }
+        let (num_slots, slot_len) = Self::slots(facts, tile);
+        let partials = layout.region("partials", bytes(num_slots, slot_len * size_of::<f32>()));
+        Self { layout, error_word, claimed, sequences, scratch, partials, num_slots, slot_len }
+    }
+
+    fn slots(facts: &SdpaFwdFacts, tile: Tile) -> (u64, usize) {
+        let shape = facts.shape();
+        let rows = shape.q.max_len.saturating_mul(shape.num_q_heads / shape.num_kv_heads);
+        let rows = usize::try_from(rows).map_or(tile.block_m, |rows| rows.min(tile.block_m));
+        // At most `MAX_HEAD_DIM`.
+        let columns = usize::try_from(shape.head_dim_v).unwrap_or(usize::MAX);
+        let slot_len = rows * Partial::len(columns);
+        let bytes = (slot_len.max(1) * size_of::<f32>()) as u64;
+        let num_slots = if shape.kv.max_len < 2 * MIN_PIECE_KEYS {
+            0
+        } else {
+            (2 * MANY_UNITS).min(PARTIALS_BYTES / bytes)
+        };
+        (num_slots, slot_len)
+    }
+
+    /// Pieces that the keys of every unit are divided into: as many as find a place, where that is
+    /// more than one and the longest unit has keys enough. It depends on the lengths of the call,
+    /// never on the number of threads, so that results do not.
+    pub(crate) fn num_pieces(&self, num_units: u64, longest: u64) -> u64 {
+        let places = self.num_slots.checked_div(num_units).unwrap_or(1);
+        places.min(longest / MIN_PIECE_KEYS).max(1)
     }
 }
 

@@ -4,9 +4,13 @@
 //! its rows see, tile by tile, in a fixed order, and is all that writes these rows, so results
 //! depend on neither threads nor timing.
 
+mod attend;
 mod band;
 mod block;
+mod few;
+mod merge;
 mod pack;
+mod panel;
 mod scratch;
 mod setup;
 mod softmax;
@@ -17,13 +21,16 @@ use std::sync::atomic::Ordering;
 use frazil_core::{Call, Error, Facts, Launch, Plan, SdpaFwdFacts};
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 
+pub(crate) use merge::Partial;
 pub(crate) use scratch::Scratch;
 pub(crate) use setup::Sequence;
+
 
 use crate::memory::{as_usize, workspace_slice, workspace_u32, workspace_u64};
 use crate::support::{Regions, Tile};
 use crate::vector::Isa;
 use block::Work;
+use setup::WorkShape;
 use tensors::Tensors;
 
 /// A plan ready to run.
@@ -67,40 +74,93 @@ impl Launch for Kernel {
         // SAFETY: the region is the plan's, and this the one reference made to it.
         let errors = unsafe { workspace_u32(call, regions.error_word) };
         // SAFETY: the region is the plan's, and this the one reference made to it.
-        let claimed = unsafe { workspace_u64(call, regions.claimed) };
-        // SAFETY: the region is the plan's, and this the one reference made to it.
         let sequences =
             unsafe { workspace_slice(call.region(regions.sequences), regions.sequences, 0..batch) };
-        let found = setup::place_all(call, facts, &tensors, tile.block_m as u64, sequences);
+        let facts_shape = facts.shape();
+        let shape = WorkShape {
+            band: facts.band(),
+            num_kv_heads: facts_shape.num_kv_heads,
+            group: facts_shape.num_q_heads / facts_shape.num_kv_heads,
+            block_m: tile.block_m as u64,
+        };
+        let found = setup::place_all(call, facts, &tensors, &shape, sequences);
         errors.store(found.0, Ordering::Relaxed);
-        claimed.store(0, Ordering::Relaxed);
         let sequences: &[Sequence] = sequences;
         let num_units = sequences.last().map_or(0, |last| last.units_end);
-        let work = Work { facts, tensors, sequences, tile, isa, errors };
-        let len = Scratch::len(facts.shape(), tile);
+        let longest = sequences.first().map_or([0, 0], |first| shape.costs(first));
+        let num_pieces = regions.num_pieces(num_units, longest[0].max(longest[1]));
+        let work = Work { facts, tensors, sequences, shape, tile, isa, num_pieces, errors };
+        let crew = Crew { call, regions, facts, tile };
+        if num_pieces == 1 {
+            crew.share(num_units, |unit_idx, scratch| work.run(unit_idx, scratch));
+            return Ok(());
+        }
+        crew.share(num_units * num_pieces, |at, scratch| {
+            // SAFETY: each slot is claimed once in this pass, and read in the next alone.
+            let partial = unsafe { crew.slots(at, 1) };
+            work.run_piece((at / num_pieces, at % num_pieces), partial, scratch);
+        });
+        crew.share(num_units, |unit_idx, scratch| {
+            // SAFETY: the pass that wrote is over, and each unit is claimed once.
+            let partials = unsafe { crew.slots(unit_idx * num_pieces, num_pieces) };
+            work.finish(unit_idx, partials, scratch);
+        });
+        Ok(())
+    }
+}
+
+/// The workers of a call.
+#[derive(Debug)]
+struct Crew<'a> {
+    call: &'a Call<'a>,
+    regions: &'a Regions,
+    facts: &'a SdpaFwdFacts,
+    tile: Tile,
+}
+
+impl Crew<'_> {
+    /// Calls `work` once with each number below `count`, in order of their start, on all workers,
+    /// and returns when all is done. Workers claim numbers until none is left.
+    fn share(&self, count: u64, work: impl Fn(u64, &mut Scratch<'_>) + Sync) {
+        let Self { call, regions, facts, tile } = self;
+        // SAFETY: the region is the plan's; other references to it are as this one.
+        let claimed = unsafe { workspace_u64(call, regions.claimed) };
+        claimed.store(0, Ordering::Relaxed);
+        let len = Scratch::len(facts.shape(), *tile);
         let run_worker = |worker_idx: usize| {
             let part = worker_idx * len..(worker_idx + 1) * len;
             // SAFETY: the region is the plan's, and each worker has its own part of it.
             let memory =
                 unsafe { workspace_slice(call.region(regions.scratch), regions.scratch, part) };
-            let mut scratch = Scratch::carve(memory, facts.shape(), tile);
-            // From the last to the first: under a causal band the last tiles of a sequence are the
-            // longest.
-            while let Some(unit) = num_units
-                .checked_sub(1)
-                .and_then(|last| last.checked_sub(claimed.fetch_add(1, Ordering::Relaxed)))
-            {
-                work.run(unit, &mut scratch);
+            let mut scratch = Scratch::carve(memory, facts.shape(), *tile);
+            loop {
+                let number = claimed.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return;
+                }
+                work(number, &mut scratch);
             }
         };
-        let num_workers = usize::try_from(num_units)
-            .map_or(tile.num_workers, |units| units.min(tile.num_workers));
+        let num_workers =
+            usize::try_from(count).map_or(tile.num_workers, |count| count.min(tile.num_workers));
         if num_workers <= 1 {
             run_worker(0);
         } else {
             // One slot of scratch each: rayon may run several on one thread, never one on two.
             (0..num_workers).into_par_iter().with_max_len(1).for_each(run_worker);
         }
-        Ok(())
+    }
+
+    /// Slots of the partial results.
+    ///
+    /// # Safety
+    ///
+    /// While the slice is alive nothing else refers to these slots.
+    #[expect(clippy::mut_from_ref, reason = "the memory is the call's; the caller vouches for it")]
+    unsafe fn slots(&self, first: u64, count: u64) -> &mut [f32] {
+        let Regions { partials, slot_len, .. } = *self.regions;
+        let (begin, end) = (as_usize(first) * slot_len, as_usize(first + count) * slot_len);
+        // SAFETY: the region is the plan's; the caller vouches for the rest.
+        unsafe { workspace_slice(self.call.region(partials), partials, begin..end) }
     }
 }

@@ -1,38 +1,12 @@
-//! Rows of Q, K and V, gathered into f32 tiles.
+//! Rows of K and V, gathered into f32 tiles.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 
 use super::tensors::Rows;
-use crate::vector::{Isa, PANEL};
+use crate::vector::Isa;
 
-/// Reads one row; zeros where there is none.
-fn read(isa: Isa, rows: &Rows<'_>, row: u64, errors: &AtomicU32, to: &mut [f32]) {
-    match rows.find(row, errors) {
-        Some(index) => rows.tensor.read(isa, index, 0, to),
-        None => to.fill(0.0),
-    }
-}
-
-/// Rows of K as columns of `to`, which are `pitch` elements apart from row to row.
-pub(crate) fn transposed(
-    isa: Isa,
-    (rows, which): (&Rows<'_>, Range<u64>),
-    panel: &mut [f32],
-    (to, pitch): (&mut [f32], usize),
-    errors: &AtomicU32,
-) {
-    let columns = panel.len() / PANEL;
-    for (first, at) in which.clone().step_by(PANEL).zip((0..).step_by(PANEL)) {
-        for (row, to) in (first..which.end).zip(panel.chunks_exact_mut(columns)) {
-            read(isa, rows, row, errors, to);
-        }
-        // Columns past the last row repeat older ones; no product reads them.
-        isa.transpose_panel(panel, &mut to[at..], pitch);
-    }
-}
-
-/// Rows of V, `pitch` elements apart.
+/// Copies rows into `to`, `pitch` elements apart; zeros where there is none.
 pub(crate) fn rows(
     isa: Isa,
     (rows, which): (&Rows<'_>, Range<u64>),
@@ -40,6 +14,9 @@ pub(crate) fn rows(
     errors: &AtomicU32,
 ) {
     for (row, to) in which.zip(to.chunks_exact_mut(pitch)) {
-        read(isa, rows, row, errors, &mut to[..columns]);
+        match rows.find(row, errors) {
+            Some(index) => rows.tensor.read(isa, index, 0, &mut to[..columns]),
+            None => to[..columns].fill(0.0),
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Where each sequence lies and how much work it is, read from the device tensors.
 
-use frazil_core::{Call, ErrorWord, Role, SdpaFwdFacts, SideFacts};
+use std::cmp::Reverse;
 
+use frazil_core::{Band, Call, ErrorWord, Role, SdpaFwdFacts, SideFacts};
+
+use super::band::Visible;
 use super::tensors::Tensors;
 use crate::memory::{Ints, Plain};
 
@@ -9,6 +12,8 @@ use crate::memory::{Ints, Plain};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sequence {
+    /// Position in the batch.
+    pub(crate) batch_idx: u64,
     /// First row in packed Q; 0 otherwise.
     pub(crate) q_start: u64,
     /// Live rows of Q.
@@ -17,18 +22,17 @@ pub(crate) struct Sequence {
     pub(crate) kv_start: u64,
     /// Live rows of K and V.
     pub(crate) kv_len: u64,
-    /// Units of this sequence and of all before it.
+    /// Units of this sequence and of all that are worked on before it.
     pub(crate) units_end: u64,
 }
 
-// SAFETY: five numbers of one size, every bit pattern of which is a value.
+// SAFETY: six numbers of one size, every bit pattern of which is a value.
 unsafe impl Plain for Sequence {}
 
-/// Units of work by sequence.
+/// One tile of rows of Q against one head of K and V.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unit {
-    /// Position in the batch.
-    pub(crate) batch_idx: u64,
+    pub(crate) sequence: Sequence,
     /// Head of K and V.
     pub(crate) kv_head: u64,
     /// Which tile of rows of Q.
@@ -36,48 +40,90 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    /// The unit of that number.
-    pub(crate) fn find(sequences: &[Sequence], number: u64, num_kv_heads: u64) -> Self {
+    /// The unit of that number, in the order of the work: the longest first.
+    pub(crate) fn find(sequences: &[Sequence], number: u64, work: &WorkShape) -> Self {
         let at = sequences.partition_point(|sequence| sequence.units_end <= number);
+        let sequence = sequences[at];
         let begin = at.checked_sub(1).map_or(0, |before| sequences[before].units_end);
-        let within = number - begin;
-        Self {
-            batch_idx: at as u64,
-            kv_head: within % num_kv_heads,
-            tile_idx: within / num_kv_heads,
-        }
+        let num_tiles = (sequence.units_end - begin) / work.num_kv_heads;
+        let tile_idx = (number - begin) / work.num_kv_heads;
+        let kv_head = (number - begin) % work.num_kv_heads;
+        // Under a causal band the last tiles are the longest, under its mirror image the first.
+        let [of_first, of_last] = work.costs(&sequence);
+        let tile_idx = if of_first < of_last { num_tiles - 1 - tile_idx } else { tile_idx };
+        Self { sequence, kv_head, tile_idx }
     }
 }
 
-/// Fills in `sequences`, one for each of the call's batch, and says what was out of bounds.
+/// What the cost of a unit follows from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkShape {
+    pub(crate) band: Option<Band>,
+    pub(crate) num_kv_heads: u64,
+    /// Heads of Q that share one of K and V.
+    pub(crate) group: u64,
+    /// Rows of a tile, the heads of a group counted as rows.
+    pub(crate) block_m: u64,
+}
+
+impl WorkShape {
+    /// Keys that the first tile of a sequence sees, and the last.
+    pub(crate) fn costs(&self, sequence: &Sequence) -> [u64; 2] {
+        let (len_q, len_kv) = (sequence.q_len.cast_signed(), sequence.kv_len.cast_signed());
+        if len_q == 0 {
+            return [0, 0];
+        }
+        let visible = Visible::new(self.band, len_q, len_kv);
+        let rows = self.block_m.div_ceil(self.group).cast_signed().min(len_q);
+        [0..rows, len_q - rows..len_q].map(|queries| {
+            let keys = visible.of(queries);
+            keys.end.abs_diff(keys.start)
+        })
+    }
+}
+
+/// Fills in `sequences`, one for each of the call's batch, in the order of the work, and says what
+/// was out of bounds.
 pub(crate) fn place_all(
     call: &Call<'_>,
     facts: &SdpaFwdFacts,
     tensors: &Tensors,
-    block_m: u64,
+    work: &WorkShape,
     sequences: &mut [Sequence],
 ) -> ErrorWord {
-    let sides = [tensors.q_rows(), tensors.kv_rows()];
-    let mut q = Side::of(call, &facts.q_side(), &Q_ROLES, sides[0]);
-    let mut kv = Side::of(call, &facts.kv_side(), &KV_ROLES, sides[1]);
-    let group = facts.shape().num_q_heads / facts.shape().num_kv_heads;
+    let mut q = Side::of(call, &facts.q_side(), &Q_ROLES, tensors.q_rows());
+    let mut kv = Side::of(call, &facts.kv_side(), &KV_ROLES, tensors.kv_rows());
     let mut errors = ErrorWord::NONE;
-    let mut units_end = 0_u64;
-    for (batch_idx, sequence) in (0..).zip(sequences) {
+    for (batch_idx, sequence) in (0..).zip(&mut *sequences) {
         let (on_q, on_kv) = (q.place(batch_idx), kv.place(batch_idx));
         errors = errors.with(on_q.errors).with(on_kv.errors);
-        let rows = tensors.rows_to_write(on_q.len);
-        let tiles = rows.saturating_mul(group).div_ceil(block_m);
-        units_end = units_end.saturating_add(tiles.saturating_mul(facts.shape().num_kv_heads));
         *sequence = Sequence {
+            batch_idx,
             q_start: on_q.start,
             q_len: on_q.len,
             kv_start: on_kv.start,
             kv_len: on_kv.len,
-            units_end,
+            units_end: 0,
         };
     }
+    order(work, sequences, |len| tensors.rows_to_write(len));
     errors
+}
+
+/// Sorts by the cost of a unit, the greatest first, so that what is left at the end is small, and
+/// counts the units.
+fn order(work: &WorkShape, sequences: &mut [Sequence], rows_to_write: impl Fn(u64) -> u64) {
+    sequences.sort_unstable_by_key(|sequence| {
+        let [of_first, of_last] = work.costs(sequence);
+        (Reverse(of_first.max(of_last)), sequence.batch_idx)
+    });
+    let mut units_end = 0_u64;
+    for sequence in sequences {
+        let rows = rows_to_write(sequence.q_len).saturating_mul(work.group);
+        let units = rows.div_ceil(work.block_m).saturating_mul(work.num_kv_heads);
+        units_end = units_end.saturating_add(units);
+        sequence.units_end = units_end;
+    }
 }
 
 /// Roles and error bits of one side.
@@ -209,6 +255,8 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
+    use frazil_core::Align;
+
     use super::*;
 
     const LIMITS: Limits = Limits { min: 2, max: 10, capacity: 30 };
@@ -247,24 +295,46 @@ mod tests {
         assert_eq!((hostile.start, hostile.len), (0, 0));
     }
 
+    fn sequence(batch_idx: u64, q_len: u64, kv_len: u64) -> Sequence {
+        Sequence { batch_idx, q_len, kv_len, ..Sequence::default() }
+    }
+
+    /// Units as (position in the batch, head, tile), in the order of the work.
+    fn units(band: Option<Band>, lens: &[(u64, u64)]) -> Vec<(u64, u64, u64)> {
+        let work = WorkShape { band, num_kv_heads: 2, group: 1, block_m: 10 };
+        let mut sequences: Vec<Sequence> =
+            (0..).zip(lens).map(|(at, &(q_len, kv_len))| sequence(at, q_len, kv_len)).collect();
+        order(&work, &mut sequences, |len| len);
+        let num_units = sequences.last().map_or(0, |last| last.units_end);
+        (0..num_units)
+            .map(|number| Unit::find(&sequences, number, &work))
+            .map(|unit| (unit.sequence.batch_idx, unit.kv_head, unit.tile_idx))
+            .collect()
+    }
+
     #[test]
-    fn units_are_found_past_empty_sequences() {
-        let ends = [0, 6, 6, 8];
-        let sequences = ends.map(|units_end| Sequence { units_end, ..Sequence::default() });
-        let found: Vec<(u64, u64, u64)> = (0..8)
-            .map(|number| Unit::find(&sequences, number, 2))
-            .map(|unit| (unit.batch_idx, unit.kv_head, unit.tile_idx))
-            .collect();
-        let expected = [
-            (1, 0, 0),
-            (1, 1, 0),
-            (1, 0, 1),
-            (1, 1, 1),
-            (1, 0, 2),
-            (1, 1, 2),
-            (3, 0, 0),
-            (3, 1, 0),
-        ];
-        assert_eq!(found, expected);
+    fn every_unit_is_found_once_past_empty_sequences() {
+        let found = units(None, &[(0, 9), (30, 5), (0, 0), (11, 5)]);
+        let mut sorted = found.clone();
+        sorted.sort_unstable();
+        let tiles = |batch_idx, num_tiles| {
+            (0..2).flat_map(move |head| (0..num_tiles).map(move |tile| (batch_idx, head, tile)))
+        };
+        assert_eq!(sorted, tiles(1, 3).chain(tiles(3, 2)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_longest_unit_is_worked_on_first() {
+        let causal = Some(Band::causal(Align::TopLeft));
+        let tiles = |found: Vec<(u64, u64, u64)>| -> Vec<(u64, u64)> {
+            found.into_iter().step_by(2).map(|(batch_idx, _, tile)| (batch_idx, tile)).collect()
+        };
+        assert_eq!(
+            tiles(units(causal, &[(20, 20), (40, 40)])),
+            [(1, 3), (1, 2), (1, 1), (1, 0), (0, 1), (0, 0)]
+        );
+        let mirrored = Some(Band { align: Align::TopLeft, left: Some(0), right: None });
+        assert_eq!(tiles(units(mirrored, &[(30, 30)])), [(0, 0), (0, 1), (0, 2)]);
+        assert_eq!(tiles(units(None, &[(10, 3), (10, 500), (10, 40)])), [(1, 0), (2, 0), (0, 0)]);
     }
 }

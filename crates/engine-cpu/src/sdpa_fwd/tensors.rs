@@ -180,6 +180,11 @@ struct Pages {
 }
 
 impl Rows<'_> {
+    /// Whether every live row lies somewhere: a pool may have no page at all.
+    pub(crate) fn has_rows(&self) -> bool {
+        self.pages.is_none_or(|pages| pages.num_pages > 0)
+    }
+
     /// Where a live row lies; `None` when the pool has no page at all. A page id outside the pool
     /// is clamped and leaves its bit in `errors`.
     pub(crate) fn find(&self, row: u64, errors: &AtomicU32) -> Option<RowIndex> {
