@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::args;
 use crate::cases;
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, one_line};
 use crate::select;
 
 /// One case, as one JSON object.
@@ -110,7 +110,7 @@ fn write(
     out: &mut Output,
 ) -> Result<(), Failure> {
     if !out.json {
-        writeln!(out, "case: {case}")?;
+        writeln!(out, "case: {}", one_line(case))?;
         writeln!(out, "operation: {}", facts.op_name())?;
         writeln!(out, "features: {}", facts.features())?;
         write!(out, "{explanation}")?;

@@ -1,5 +1,6 @@
 //! Standard output: text for people or one JSON object a line.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, IsTerminal, StdoutLock, Write};
@@ -64,6 +65,15 @@ fn is_coloured(variable: impl Fn(&str) -> Option<OsString>, is_terminal: bool) -
         || is_terminal && value("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// A text that neither ends its line nor steers a terminal, whoever wrote it.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    text.chars().map(escaped).collect::<String>().into()
+}
+
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.begun.extend(bytes);
@@ -99,6 +109,17 @@ impl<T: fmt::Display> fmt::Display for Painted<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_of_anyone_stays_on_its_line() {
+        for (text, line) in [
+            ("plain é漢", "plain é漢"),
+            ("a\nb\r", "a\\nb\\r"),
+            ("\x1b[2J\u{85}", "\\u{1b}[2J\\u{85}"),
+        ] {
+            assert_eq!(one_line(text), line);
+        }
+    }
 
     #[test]
     fn colours_are_for_terminals_and_for_whom_they_are_forced_on() {

@@ -11,7 +11,7 @@ use crate::args;
 use crate::cases;
 use crate::check::{self, report::Report};
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, one_line};
 use crate::select;
 
 pub(crate) fn repro(args: &args::Repro, out: &mut Output) -> Result<Outcome, Failure> {
@@ -38,7 +38,7 @@ pub(crate) fn repro(args: &args::Repro, out: &mut Output) -> Result<Outcome, Fai
 
 /// What is asked, where: the verdicts follow.
 fn write_question(entry: &Entry, device: &str, out: &mut Output) -> Result<(), Failure> {
-    writeln!(out, "case: {}", entry.id)?;
+    writeln!(out, "case: {}", one_line(&entry.id))?;
     let mut asked = Vec::new();
     // A case that means nothing has no facts; its verdict says why.
     for facts in entry.runs.iter().filter_map(|case| declare(case).ok()).map(|case| case.facts) {

@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use crate::output::one_line;
+
 /// A line that is written over.
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -27,7 +29,7 @@ impl Progress {
         if !self.terminal || self.last.is_some_and(|last| last.elapsed() < PAUSE) {
             return;
         }
-        let _ = write!(io::stderr(), "\r\x1b[K{}/{} {id}", self.done, self.total);
+        let _ = write!(io::stderr(), "\r\x1b[K{}/{} {}", self.done, self.total, one_line(id));
         (self.last, self.shown) = (Some(Instant::now()), true);
     }
 

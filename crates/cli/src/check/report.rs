@@ -7,7 +7,7 @@ use frazil_conformance::run::{Status, Totals, Verdict};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, Tone};
+use crate::output::{Output, Tone, one_line};
 
 /// What has been seen so far.
 #[derive(Debug, Default)]
@@ -101,7 +101,7 @@ impl Report {
             let counts = [right, wrong, declined, invalid, error, skipped];
             counts.iter().try_for_each(|count| write!(out, "  {count:>8}"))?;
             match worst {
-                Some((ratio, id)) => writeln!(out, "  {ratio:.2} in {id}")?,
+                Some((ratio, id)) => writeln!(out, "  {ratio:.2} in {}", one_line(id))?,
                 None => writeln!(out, "  -")?,
             }
         }
@@ -119,9 +119,9 @@ fn write_verdict(verdict: &Verdict, out: &mut Output) -> Result<(), Failure> {
         Status::Invalid => out.paint(Tone::Bad, "INVALID"),
         Status::Error => out.paint(Tone::Bad, "ERROR"),
     };
-    write!(out, "{id}  {engine}  {status}")?;
+    write!(out, "{}  {engine}  {status}", one_line(id))?;
     if let Some(reason) = reason {
-        write!(out, "  {reason}")?;
+        write!(out, "  {}", one_line(reason))?;
     }
     if let (Some(err), Some(tol)) = (max_err, tol) {
         write!(out, "  (error {err:.3e} of {tol:.3e} allowed)")?;
