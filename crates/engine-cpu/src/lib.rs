@@ -28,6 +28,11 @@ use frazil_core::{
 
 pub use device::{HostDevice, host, host_with_threads};
 
+/// Instructions that the engine's vectors are of on this processor, for people: `AVX2, FMA and F16C`.
+pub fn instructions() -> &'static str {
+    vector::Isa::detect().name()
+}
+
 /// Attention forward on host memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuEngine;

@@ -13,8 +13,8 @@ pub(super) struct Host {
     processor: Option<String>,
     /// Threads that one execute may work on.
     num_threads: usize,
-    /// Sets of instructions for vectors that the processor has.
-    vectors: Vec<&'static str>,
+    /// What the vectors of the CPU engine are of.
+    instructions: &'static str,
     /// Memory of the computer, and what of it is free or can be freed.
     memory_bytes: Option<u64>,
     available_bytes: Option<u64>,
@@ -32,7 +32,7 @@ impl Host {
         Self {
             processor: processor(&text("/proc/cpuinfo")),
             num_threads: std::thread::available_parallelism().map_or(1, usize::from),
-            vectors: vectors(),
+            instructions: frazil::cpu::instructions(),
             memory_bytes,
             available_bytes: kibibytes(&memory, "MemAvailable:"),
             // Where there is none, a number larger than any memory may stand for it.
@@ -46,7 +46,7 @@ impl Host {
         let processor = self.processor.as_deref().unwrap_or("not named by the system");
         let mut lines = vec![
             ("processor", format!("{processor}, {} thread{plural}", self.num_threads)),
-            ("vectors", self.vectors.join(", ")),
+            ("CPU engine", format!("computes with {}", self.instructions)),
         ];
         let gibibytes = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
         if let Some(all) = self.memory_bytes {
@@ -59,22 +59,6 @@ impl Host {
         }
         lines
     }
-}
-
-/// Sets of instructions, the widest first.
-fn vectors() -> Vec<&'static str> {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::is_x86_feature_detected as has;
-        // A hypervisor may hide any of them.
-        let sets = [("AVX-512F", has!("avx512f")), ("AVX2", has!("avx2")), ("FMA", has!("fma"))];
-        let there = sets.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
-        there.chain(["SSE2"]).collect()
-    }
-    #[cfg(target_arch = "aarch64")]
-    return vec!["NEON"];
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    return Vec::new();
 }
 
 /// `model name : AMD EPYC` of x86; other processors have numbers there, or nothing.

@@ -68,6 +68,19 @@ impl Isa {
         num_vectors * self.lanes()
     }
 
+    /// Their name, for people.
+    pub(crate) fn name(self) -> &'static str {
+        match self.0 {
+            Level::Portable(_) if cfg!(target_arch = "x86_64") => "SSE2",
+            Level::Portable(_) if cfg!(target_arch = "aarch64") => "NEON",
+            Level::Portable(_) => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2(_) => "AVX2, FMA and F16C",
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512(_) => "AVX-512F",
+        }
+    }
+
     /// Numbers in a vector.
     pub(crate) fn lanes(self) -> usize {
         match self.0 {
