@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Engines(Engines),
     Doctor(Doctor),
     Completions(Completions),
+    Bench(crate::bench::Bench),
 }
 
 /// Run attention on the tensors of safetensors files.
@@ -341,6 +342,7 @@ impl Command {
             Self::Explain(args) => args.json,
             Self::Engines(args) => args.json,
             Self::Doctor(args) => args.json,
+            Self::Bench(args) => args.json(),
             Self::Completions(_) => false,
         }
     }

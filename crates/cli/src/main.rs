@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 mod cases;
 mod check;
 mod completions;
@@ -54,6 +55,7 @@ fn command(command: &Command) -> Result<Outcome, Failure> {
         Command::Engines(args) => engines::engines(args, &mut out),
         Command::Doctor(args) => doctor::doctor(args, &mut out),
         Command::Completions(args) => completions::completions(args, &mut out),
+        Command::Bench(args) => bench::bench(args, &mut out),
     }?;
     out.flush()?;
     Ok(outcome)

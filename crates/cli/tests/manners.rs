@@ -16,6 +16,7 @@ const WORKING: &[(&str, &[&str])] = &[
     ("explain", &["CASE"]),
     ("engines", &[]),
     ("doctor", &[]),
+    ("bench", &["--list"]),
     ("completions", &["bash"]),
     ("help", &[]),
 ];

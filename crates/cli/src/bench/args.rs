@@ -1,0 +1,114 @@
+//! The arguments of `frazil bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::device::Cache;
+use crate::args::FloatType;
+
+/// Time engines on the shapes of models, against the device's limits and the reference.
+///
+/// Every cell goes through every engine that serves it, in rounds of random order. A row says the
+/// median time and a 95% interval, the rate of the exactly counted work (TFLOP/s of visible pairs;
+/// for one query row GB/s of K and V), the share of the rate that the device reaches in a matrix
+/// product or in reading memory, measured in the same process, and the greatest difference from an
+/// f64 reference, on other inputs than were timed. An engine that declines says why in its row, and
+/// so does a cell that is too large.
+///
+/// Exit codes: 0 right, 1 a wrong answer or a fault, 2 bad arguments or files, 3 nothing was timed.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  frazil bench
+  frazil bench --list
+  frazil bench llama3.1 gpt-oss/decode --time-budget 20 --csv mine.csv --resume
+  frazil bench h200/dense --csv mine.csv --peers peers.csv --plot plots
+  frazil bench plot mine.csv --peers peers.csv --to plots"
+)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+    /// What to time: PRESET or PRESET/GROUP, as --list names them.
+    #[arg(value_name = "PRESET", default_value = "quick")]
+    pub(super) presets: Vec<String>,
+    /// List the presets, or the cells of those named, and time nothing.
+    #[arg(long)]
+    pub(super) list: bool,
+    /// Only cells whose name contains this text.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) filter: Option<String>,
+    /// Time this engine alone, by name (sdpa_fwd_cpu) or short name (cpu).
+    #[arg(long, value_name = "NAME|all", default_value = "all")]
+    pub(super) engine: String,
+    /// Where to run.
+    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    pub(super) device: Vec<crate::args::DeviceName>,
+    /// Type of q, k, v and o, instead of the preset's.
+    #[arg(long, value_name = "TYPE")]
+    pub(super) dtype: Option<FloatType>,
+    /// Most rounds of a cell; the first eighth is not counted.
+    #[arg(long, value_name = "N", default_value = "40", value_parser = clap::value_parser!(u32).range(1..=900))]
+    pub(super) rounds: u32,
+    /// Seconds that a cell may be timed for. A cell of which one execute alone must take longer, by
+    /// the limits of the device, is skipped.
+    #[arg(long, value_name = "SECONDS", default_value = "3", allow_negative_numbers = true)]
+    pub(super) time_budget: f64,
+    /// What the caches hold before an execute.
+    #[arg(long, value_name = "STATE", default_value = "cold")]
+    pub(super) cache: Cache,
+    /// Seed of inputs, orders and samples.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(super) seed: u64,
+    /// Compare with nothing: say that nothing is known of the answers.
+    #[arg(long)]
+    pub(super) no_compare: bool,
+    /// Add every row to this CSV file, as soon as it is there.
+    #[arg(long, value_name = "FILE")]
+    pub(super) csv: Option<PathBuf>,
+    /// Leave out what the file of --csv has already.
+    #[arg(long, requires = "csv")]
+    pub(super) resume: bool,
+    /// Results of other software, as CSV of the same columns, to compare with.
+    #[arg(long, value_name = "FILE")]
+    pub(super) peers: Vec<PathBuf>,
+    /// Draw the rows as SVG files into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) plot: Option<PathBuf>,
+    /// One JSON object a row.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What else can be done.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    Plot(Plot),
+}
+
+/// Draw rows of CSV files as SVG files.
+#[derive(Debug, Args)]
+pub(super) struct Plot {
+    /// Files that bench wrote.
+    #[arg(required = true, value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    /// Results of other software, as CSV of the same columns.
+    #[arg(long, value_name = "FILE")]
+    pub(super) peers: Vec<PathBuf>,
+    /// The folder for the drawings, made where it is not there.
+    #[arg(long, value_name = "FOLDER", default_value = "plots")]
+    pub(super) to: PathBuf,
+}
+
+impl Bench {
+    /// Whether machines read the output.
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
+
+    /// The one engine that is asked; `None`: all.
+    pub(super) fn engine_name(&self) -> Option<&str> {
+        Some(self.engine.as_str()).filter(|&name| name != "all")
+    }
+}

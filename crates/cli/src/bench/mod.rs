@@ -1,0 +1,157 @@
+//! `frazil bench`: times, against what the device can do, what peers do and what is right.
+
+mod args;
+mod cell;
+mod check;
+mod date;
+mod device;
+mod host;
+mod inputs;
+mod measure;
+mod peers;
+mod plot;
+mod preset;
+mod progress;
+mod row;
+mod run;
+mod stats;
+mod store;
+mod table;
+mod trial;
+mod work;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use frazil::DType;
+
+use crate::args::{DeviceName, FloatType};
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use crate::select;
+pub(crate) use args::Bench;
+use args::Command;
+use cell::Cell;
+use device::BenchDevice;
+use host::Host;
+use measure::Rounds;
+use peers::Peers;
+use run::Session;
+use store::{Known, Store};
+
+pub(crate) fn bench(args: &Bench, out: &mut Output) -> Result<Outcome, Failure> {
+    if let Some(Command::Plot(args)) = &args.command {
+        return plot_files(args, out);
+    }
+    let cells = cells(args)?;
+    if args.list {
+        return list(args, &cells, out);
+    }
+    let router = select::router(args.engine_name())?;
+    let mut peers = Peers::read(&args.peers)?;
+    let (mut store, before) = match &args.csv {
+        Some(path) => Store::open(path).map(|(store, rows)| (Some(store), rows))?,
+        None => (None, Vec::new()),
+    };
+    if let Some(folder) = &args.plot {
+        plot::folder(folder)?;
+    }
+    if let Some(store) = store.as_mut().filter(|_| args.resume) {
+        store.known = Known::of(&before);
+    }
+    let rounds = Rounds { rounds: args.rounds, budget: budget(args)?, cache: args.cache };
+    let (mut outcome, mut rows) = (Outcome::Right, before);
+    for name in &args.device {
+        let mut device: Box<dyn BenchDevice> = match name {
+            DeviceName::Host => Box::new(Host::open()),
+        };
+        let mut session = Session::new(args, &router, rounds, &mut peers);
+        let done = session.run(&cells, device.as_mut(), store.as_mut(), out)?;
+        rows.extend(done.rows);
+        outcome.or_worse(done.outcome);
+    }
+    if let Some(text) = peers.unmet() {
+        say(&text);
+    }
+    if let Some(folder) = &args.plot {
+        rows.extend(peers.into_rows());
+        let drawn = plot::draw(folder, &rows)?;
+        say(&format!("{drawn} plots in {}", folder.display()));
+    }
+    Ok(outcome)
+}
+
+/// The cells asked for.
+fn cells(args: &Bench) -> Result<Vec<Cell>, Failure> {
+    let mut cells = preset::select(&args.presets)?;
+    if let Some(filter) = &args.filter {
+        let all = cells.len();
+        cells.retain(|cell| cell.config.contains(filter.as_str()));
+        if cells.is_empty() {
+            let what = format!("--filter: no name of {all} cells contains `{filter}`");
+            return Err(Failure::Input(what));
+        }
+    }
+    if let Some(dtype) = args.dtype {
+        let dtype = match dtype {
+            FloatType::F16 => DType::F16,
+            FloatType::Bf16 => DType::Bf16,
+            FloatType::F32 => DType::F32,
+        };
+        cells.iter_mut().for_each(|cell| cell.dtype = dtype);
+    }
+    Ok(cells)
+}
+
+fn budget(args: &Bench) -> Result<Duration, Failure> {
+    let refuse = || {
+        let what = format!("--time-budget {}: seconds from 0 are needed", args.time_budget);
+        Failure::Input(what)
+    };
+    Duration::try_from_secs_f64(args.time_budget).map_err(|_| refuse())
+}
+
+/// `--list`: presets, or the cells of those that are named.
+fn list(args: &Bench, cells: &[Cell], out: &mut Output) -> Result<Outcome, Failure> {
+    let named = args.presets != ["quick"] || args.filter.is_some();
+    if named {
+        for cell in cells {
+            if out.json {
+                out.object(&serde_json::json!({ "config": cell.config, "model": cell.model }))?;
+            } else {
+                writeln!(out, "{}", cell.config)?;
+            }
+        }
+        return Ok(Outcome::Right);
+    }
+    for preset in preset::all() {
+        let (groups, count) = (preset.group_names(), preset.cells(None).len());
+        if out.json {
+            let (name, about, source) = (preset.name, &preset.about, &preset.source);
+            out.object(&serde_json::json!({
+                "preset": name, "about": about, "source": source, "groups": groups, "cells": count
+            }))?;
+        } else {
+            writeln!(out, "{:12} {}", preset.name, preset.about)?;
+            writeln!(out, "{:12} {count} cells: {}", "", groups.join(", "))?;
+        }
+    }
+    Ok(Outcome::Right)
+}
+
+/// `frazil bench plot`.
+fn plot_files(args: &args::Plot, out: &mut Output) -> Result<Outcome, Failure> {
+    let mut rows = Vec::new();
+    for file in args.files.iter().chain(&args.peers) {
+        rows.extend(store::read(file)?);
+    }
+    plot::folder(&args.to)?;
+    let drawn = plot::draw(&args.to, &rows)?;
+    writeln!(out, "{drawn} plots in {}", args.to.display())?;
+    Ok(Outcome::Right)
+}
+
+/// To standard error; nobody can be told that it is closed.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "frazil: {text}");
+}
