@@ -15,12 +15,15 @@ use crate::args::FloatType;
 /// product or in reading memory, measured in the same process, and the greatest difference from an
 /// f64 reference, on other inputs than were timed. An engine that declines says why in its row, and
 /// so does a cell that is too large.
-///
-/// Exit codes: 0 right, 1 a wrong answer or a fault, 2 bad arguments or files, 3 nothing was timed.
 #[derive(Debug, Args)]
 #[command(
+    verbatim_doc_comment,
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:
+    after_help = "\
+Exit codes: 0 right; 1 a wrong answer or a fault; 2 arguments or files that mean nothing; 3 nothing was
+timed.
+
+Examples:
   frazil bench
   frazil bench --list
   frazil bench llama3.1 gpt-oss/decode --time-budget 20 --csv mine.csv --resume
@@ -51,9 +54,9 @@ pub(crate) struct Bench {
     /// Most rounds of a cell; the first eighth is not counted.
     #[arg(long, value_name = "N", default_value = "40", value_parser = clap::value_parser!(u32).range(1..=900))]
     pub(super) rounds: u32,
-    /// Seconds that a cell may be timed for. A cell of which one execute alone must take longer, by
-    /// the limits of the device, is skipped.
-    #[arg(long, value_name = "SECONDS", default_value = "3", allow_negative_numbers = true)]
+    /// Seconds that a cell may be timed for. One of which a single execute must take longer, by the
+    /// limits of the device, is skipped.
+    #[arg(long, verbatim_doc_comment, value_name = "SECONDS", default_value = "3", allow_negative_numbers = true)]
     pub(super) time_budget: f64,
     /// What the caches hold before an execute.
     #[arg(long, value_name = "STATE", default_value = "cold")]
