@@ -20,8 +20,8 @@ use crate::args::FloatType;
     verbatim_doc_comment,
     args_conflicts_with_subcommands = true,
     after_help = "\
-Exit codes: 0 right; 1 a wrong answer or a fault; 2 arguments or files that mean nothing; 3 nothing was
-timed.
+Exit codes: 0 right; 1 a wrong answer or a fault; 2 arguments or files that mean nothing; 3 nothing
+was timed.
 
 Examples:
   frazil bench
@@ -54,9 +54,15 @@ pub(crate) struct Bench {
     /// Most rounds of a cell; the first eighth is not counted.
     #[arg(long, value_name = "N", default_value = "40", value_parser = clap::value_parser!(u32).range(1..=900))]
     pub(super) rounds: u32,
-    /// Seconds that a cell may be timed for. One of which a single execute must take longer, by the
-    /// limits of the device, is skipped.
-    #[arg(long, verbatim_doc_comment, value_name = "SECONDS", default_value = "3", allow_negative_numbers = true)]
+    /// Seconds that a cell may be timed for. One whose first execute must take longer, by the limits
+    /// of the device, is skipped.
+    #[arg(
+        long,
+        verbatim_doc_comment,
+        value_name = "SECONDS",
+        default_value = "3",
+        allow_negative_numbers = true
+    )]
     pub(super) time_budget: f64,
     /// What the caches hold before an execute.
     #[arg(long, value_name = "STATE", default_value = "cold")]
