@@ -99,6 +99,23 @@ fn every_link_leads_to_a_file() {
     );
 }
 
+/// The README and the facade's own page list every cargo feature of the facade.
+#[test]
+fn every_feature_of_the_facade_is_listed() {
+    let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
+    let features = manifest["features"].as_table().unwrap();
+    let defaults = features["default"].as_array().unwrap();
+    for feature in features.keys().filter(|feature| *feature != "default") {
+        let is_default = defaults.iter().any(|name| name.as_str() == Some(feature));
+        let row = format!("| `{feature}` | {} |", if is_default { "yes" } else { "no" });
+        for page in ["README.md", "src/lib.rs"] {
+            assert!(read(page).contains(&row), "{page}: {row}");
+        }
+    }
+    let oldest = manifest["workspace"]["package"]["rust-version"].as_str().unwrap();
+    assert!(read("README.md").contains(&format!("Rust {oldest} or newer")), "{oldest}");
+}
+
 /// Files and folders that the map and the entry points name.
 #[test]
 fn every_path_of_the_architecture_is_there() {
