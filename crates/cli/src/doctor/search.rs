@@ -117,14 +117,13 @@ impl Found {
         {
             version = version.max_by_depth(of_package.clone());
         }
-        let on_loader_path = source.is_of_loader();
+        // Places of the loader come first, so that what it finds is known for that already.
         if let Some(known) = self.libraries.iter_mut().find(|known| known.path == file.0) {
-            known.on_loader_path |= on_loader_path;
             known.version = std::mem::take(&mut known.version).max_by_depth(version);
             known.package = known.package.take().or(package);
             return;
         }
-        let (path, is_of_this_arch) = file;
+        let ((path, is_of_this_arch), on_loader_path) = (file, source.is_of_loader());
         let library =
             Library { kind, path, version, package, source, on_loader_path, is_of_this_arch };
         self.libraries.push(library);

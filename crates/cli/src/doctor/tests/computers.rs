@@ -318,3 +318,19 @@ fn what_is_said_names_versions_and_paths() {
     assert!(container.advice().contains("NVIDIA_DRIVER_CAPABILITIES"));
     assert_eq!(container.severity(), Severity::Problem);
 }
+
+#[test]
+fn a_broken_file_is_told_by_what_is_wrong_with_it() {
+    for (bytes, said, advice) in [
+        ("", "is empty", "container runtime"),
+        ("!<arch>", "is no shared library", "again"),
+        ("INPUT(libcudnn.so.9.1.0) /* a script for linkers */", "is no shared library", "again"),
+    ] {
+        let mut tree = Tree::new();
+        tree.file("/usr/lib64/libcudnn.so.9", bytes);
+        let findings = tree.findings();
+        let broken = findings.iter().find(|finding| finding.code() == "broken_file").unwrap();
+        assert!(broken.to_string().ends_with(&format!("lib64/libcudnn.so.9 {said}")), "{broken}");
+        assert!(broken.advice().contains(advice), "{}", broken.advice());
+    }
+}
