@@ -3,7 +3,9 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::canvas::{DrawError, GRID, INK, Name, WIDTH, anchored, colour, paper, text};
+use super::canvas::{
+    DrawError, GRID, INK, LEGEND, Name, WIDTH, anchored, colour, paper, text, width,
+};
 use super::{Group, heads, mask_name};
 use crate::bench::cell::Mask;
 use crate::bench::row::Row;
@@ -15,8 +17,9 @@ const GAP: u32 = 14;
 /// Least height of all bars together.
 const LEAST: u32 = 72;
 
-/// Space for the names of cells.
-const LABELS: u32 = 280;
+/// Sizes of the text of cells and of bars.
+const LABEL: i32 = 13;
+const VALUE: i32 = 12;
 
 /// A cell with the bars of its engines: place of the engine, rate, text.
 struct Cell {
@@ -46,12 +49,16 @@ pub(super) fn draw(group: &Group<'_>) -> Result<String, DrawError> {
         let names: Vec<Name> = engines.iter().enumerate().map(name).collect();
         let area = paper(&root, (&group.title, &group.subtitle()), &names)?;
         let top = f64::from(pixels);
+        let labels = label_width(&cells);
         let mut chart = ChartBuilder::on(&area)
             .margin_right(8)
             .margin_bottom(8)
             .x_label_area_size(46)
-            .y_label_area_size(LABELS)
-            .build_cartesian_2d(0.0..fastest * factor * 1.45, 0.0..top)?;
+            .y_label_area_size(labels)
+            .build_cartesian_2d(
+                0.0..longest(&cells, f64::from(WIDTH - LEGEND - labels)),
+                0.0..top,
+            )?;
         chart
             .configure_mesh()
             .disable_y_mesh()
@@ -68,13 +75,13 @@ pub(super) fn draw(group: &Group<'_>) -> Result<String, DrawError> {
         let mut y = top - f64::from(GAP) / 2.0;
         for cell in &cells {
             let height = f64::from(BAR) * cell.bars.len() as f64;
-            let label = anchored(13, HPos::Right, VPos::Center);
+            let label = anchored(LABEL, HPos::Right, VPos::Center);
             chart.draw_series([EmptyElement::at((0.0, y - height / 2.0))
                 + Text::new(cell.label.clone(), (-8, 0), label)])?;
             for (engine, rate, text) in &cell.bars {
                 let ends = [(0.0, y - 2.0), (*rate, y - f64::from(BAR) + 2.0)];
                 chart.draw_series([Rectangle::new(ends, colour(*engine).filled())])?;
-                let style = anchored(12, HPos::Left, VPos::Center);
+                let style = anchored(VALUE, HPos::Left, VPos::Center);
                 chart.draw_series([EmptyElement::at((*rate, y - f64::from(BAR) / 2.0))
                     + Text::new(text.clone(), (6, 0), style)])?;
                 y -= f64::from(BAR);
@@ -84,6 +91,22 @@ pub(super) fn draw(group: &Group<'_>) -> Result<String, DrawError> {
         root.present()?;
     }
     Ok(svg)
+}
+
+/// Space for the names of cells, in pixels.
+fn label_width(cells: &[Cell]) -> u32 {
+    let widest = cells.iter().map(|cell| width(&cell.label, LABEL.into())).fold(0.0, f64::max);
+    // Between a short word and half of the paper.
+    (120..WIDTH / 2).find(|&pixels| f64::from(pixels) >= widest + 24.0).unwrap_or(WIDTH / 2)
+}
+
+/// The rate at the right end of an axis of that many pixels, so that every bar has room for its text.
+fn longest(cells: &[Cell], pixels: f64) -> f64 {
+    let bars = cells.iter().flat_map(|cell| &cell.bars);
+    let end = |(_, rate, text): &(usize, f64, String)| {
+        rate * pixels / (pixels - width(text, VALUE.into()) - 24.0).max(pixels / 4.0)
+    };
+    bars.map(end).fold(f64::MIN_POSITIVE, f64::max)
 }
 
 /// Cells in the order of their work, each with the engines that have a rate.

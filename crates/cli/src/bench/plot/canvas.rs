@@ -16,7 +16,7 @@ pub(super) const WIDTH: u32 = 900;
 const TITLES: u32 = 64;
 
 /// Space at the right for names.
-const LEGEND: u32 = 190;
+pub(super) const LEGEND: u32 = 190;
 
 /// What most people can tell apart (Okabe and Ito, "Color Universal Design", 2008).
 const PALETTE: [RGBColor; 7] = [
@@ -43,6 +43,11 @@ pub(super) fn text(size: i32) -> TextStyle<'static> {
 
 pub(super) fn anchored(size: i32, horizontal: HPos, vertical: VPos) -> TextStyle<'static> {
     text(size).pos(Pos::new(horizontal, vertical))
+}
+
+/// Width of text of that size, in pixels, roughly: fonts are the reader's.
+pub(super) fn width(text: &str, size: f64) -> f64 {
+    0.56 * size * text.chars().count() as f64
 }
 
 /// A line of a legend.

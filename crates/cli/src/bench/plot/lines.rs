@@ -87,7 +87,8 @@ pub(super) fn draw(group: &Group<'_>) -> Result<String, DrawError> {
             let ends = [(shortest / 1.25, level), (longest * 1.25, level)];
             chart.draw_series(DashedLineSeries::new(ends, 8, 5, INK.stroke_width(2)))?;
         }
-        for (at, line) in lines.iter().enumerate() {
+        // The main lines last, on top.
+        for (at, line) in lines.iter().enumerate().rev() {
             let points = || line.points.iter().map(|point| (point.length, point.value));
             chart.draw_series(LineSeries::new(points(), colour(at).stroke_width(strokes(line))))?;
             if !line.main {
@@ -96,10 +97,16 @@ pub(super) fn draw(group: &Group<'_>) -> Result<String, DrawError> {
             chart.draw_series(points().map(|at_| Circle::new(at_, 4, colour(at).filled())))?;
             // Numbers at two lines would lie on one another.
             if lines.iter().filter(|line| line.main).count() == 1 {
-                let style = anchored(12, HPos::Center, VPos::Bottom);
+                let style = anchored(12, HPos::Center, VPos::Center);
                 chart.draw_series(line.points.iter().map(|point| {
+                    // Away from the level, so as not to lie on it.
+                    let below = scale.level.as_ref().is_some_and(|(level, _)| point.value < *level);
                     EmptyElement::at((point.length, point.value))
-                        + Text::new(point.label.clone(), (0, -8), style.clone())
+                        + Text::new(
+                            point.label.clone(),
+                            (0, if below { 16 } else { -14 }),
+                            style.clone(),
+                        )
                 }))?;
             }
         }
@@ -131,13 +138,13 @@ fn ratios(group: &Group<'_>) -> Vec<Line> {
     if lines.len() != 1 || peers.len() < 2 {
         return lines;
     }
-    let (ours, _, rows) = &engines[0];
+    let (_, _, rows) = &engines[0];
     for (peer, _, theirs) in peers {
         let of_peer = |row: &Row| {
             let problem = row.problem();
             theirs.iter().find(|peer| peer.problem() == problem)?.time_us
         };
-        let line = against(&format!("{ours} / {peer}"), false, rows, of_peer);
+        let line = against(&format!("against {peer}"), false, rows, of_peer);
         lines.extend((!line.points.is_empty()).then_some(line));
     }
     lines
