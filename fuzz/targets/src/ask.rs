@@ -17,23 +17,27 @@ static TARGETS: LazyLock<Vec<Arc<Target>>> =
 const MAX_WORKSPACE_BYTES: u64 = 1 << 30;
 const MAX_WORKSPACE_BYTES_A_SEQUENCE: u64 = 64;
 
-/// Asks, and holds each answer to what the contract says of it. Gives whether somebody serves.
+/// Asks the engines linked here, and holds each answer to what the contract says of it. Gives whether somebody serves.
 ///
 /// # Panics
 ///
 /// When an engine gives no answer, another one when asked again, or a plan that cannot be.
 pub(crate) fn ask_everywhere(facts: &Arc<Facts>) -> bool {
+    ask(&ROUTER, facts)
+}
+
+fn ask(router: &Router, facts: &Arc<Facts>) -> bool {
     let mut served = false;
     for target in TARGETS.iter() {
-        let explanation = ROUTER.explain(facts, target);
-        assert_eq!(explanation.answers.len(), ROUTER.engines().len(), "an engine gave no answer");
-        let again = ROUTER.explain(facts, target);
+        let explanation = router.explain(facts, target);
+        assert_eq!(explanation.answers.len(), router.engines().len(), "an engine gave no answer");
+        let again = router.explain(facts, target);
         assert_eq!(explanation.to_string(), again.to_string(), "answers differ when asked again");
         for (id, _, answer) in &explanation.answers {
             match answer {
                 Answer::Served(plans) => {
                     assert!(!plans.is_empty(), "{id} serves without a plan");
-                    plans.iter().for_each(|plan| check_plan(plan, facts, target));
+                    plans.iter().for_each(|plan| check_plan(router, plan, (facts, target)));
                     served = true;
                 }
                 Answer::Declined(why) => assert!(!why.to_string().is_empty(), "{id} says nothing"),
@@ -44,10 +48,10 @@ pub(crate) fn ask_everywhere(facts: &Arc<Facts>) -> bool {
     served
 }
 
-fn check_plan(plan: &Plan, facts: &Arc<Facts>, target: &Arc<Target>) {
+fn check_plan(router: &Router, plan: &Plan, (facts, target): (&Arc<Facts>, &Arc<Target>)) {
     let Facts::SdpaFwd(sdpa) = facts.as_ref() else { panic!("facts of {}", facts.op_name()) };
     let name = plan.name();
-    let outside = facts.features().first_outside(engine_features(plan));
+    let outside = facts.features().first_outside(engine_features(router, plan));
     assert_eq!(outside, None, "{name} serves a feature that its engine does not name");
     let most = MAX_WORKSPACE_BYTES
         .saturating_add(sdpa.shape().batch.saturating_mul(MAX_WORKSPACE_BYTES_A_SEQUENCE));
@@ -76,12 +80,97 @@ fn check_plan(plan: &Plan, facts: &Arc<Facts>, target: &Arc<Target>) {
     }
     let text = serde_json::to_string(&name).expect("a name is data");
     assert_eq!(serde_json::from_str::<frazil::PlanName>(&text).ok(), Some(name.clone()));
-    let replayed = ROUTER.replay(&name, facts, target).expect("a plan is found by its name");
+    let replayed = router.replay(&name, facts, target).expect("a plan is found by its name");
     assert_eq!(replayed.name(), name);
 }
 
-fn engine_features(plan: &Plan) -> frazil::FeatureSet {
-    let mut engines = ROUTER.engines();
+fn engine_features(router: &Router, plan: &Plan) -> frazil::FeatureSet {
+    let mut engines = router.engines();
     let engine = engines.find(|engine| engine.id() == plan.engine());
     engine.expect("a plan is of an engine of the router").features()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use frazil::{
+        BuildError, Candidate, Config, DType, Device, Engine, EngineId, FeatureSet, GraphBuilder,
+        Launch, Layout, Maturity, RegisteredEngine, SdpaFwd, Support, TensorSpec, Unsupported,
+    };
+
+    use super::*;
+
+    /// An engine that answers so, with the number of times that it was asked.
+    #[derive(Debug)]
+    struct Answers(fn(u32) -> Candidate, AtomicU32);
+
+    impl Engine for Answers {
+        fn check_support(&self, _: &Facts, _: &Target) -> Result<Support, Unsupported> {
+            Ok(Support::one(self.0(self.1.fetch_add(1, Ordering::Relaxed))))
+        }
+        fn build(&self, _: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {
+            panic!("nothing is built");
+        }
+    }
+
+    fn sound() -> Candidate {
+        Candidate {
+            config: Config::default(),
+            workspace: Layout::new(),
+            launches: Launches::Own(vec!["frazil_test".into()]),
+            error_word: None,
+            overrides: None,
+        }
+    }
+
+    /// Each check of an answer, seen red.
+    #[test]
+    fn an_answer_that_cannot_be_is_seen() {
+        let mut graph = GraphBuilder::new();
+        let [q, k, v, o] = ["q", "k", "v", "o"].map(|name| {
+            let spec = TensorSpec::contiguous(name, DType::F32, [1, 1, 2, 4]);
+            graph.tensor(spec).expect("a tensor")
+        });
+        graph.sdpa_fwd(SdpaFwd::new(q, k, v, o)).expect("a graph");
+        let facts = Facts::read(&graph.finish().expect("a graph")).expect("one operation");
+        let facts = Arc::new(facts);
+        let asked = |answer: fn(u32) -> Candidate| {
+            let engine = RegisteredEngine::new(
+                EngineId::new("test/sdpa_fwd_answers"),
+                FeatureSet::EMPTY,
+                Maturity::Simulated,
+                "test",
+                Arc::new(Answers(answer, AtomicU32::new(0))),
+            );
+            let router = Router::over([engine]).expect("one engine");
+            let asked = catch_unwind(AssertUnwindSafe(|| ask(&router, &facts)));
+            asked.map_err(|panic| panic.downcast_ref::<String>().cloned().unwrap_or_default())
+        };
+        assert_eq!(asked(|_| sound()), Ok(true));
+        let cases: [(&str, fn(u32) -> Candidate); 4] = [
+            ("answers differ when asked again", |asked| {
+                let config = Config::new([("asked", i64::from(asked))]);
+                Candidate { config, ..sound() }
+            }),
+            ("bytes of workspace, the limit is", |_| {
+                let mut workspace = Layout::new();
+                workspace.region("rows", 1 << 40);
+                Candidate { workspace, ..sound() }
+            }),
+            ("an error word is there exactly where", |_| Candidate {
+                error_word: Some(0),
+                ..sound()
+            }),
+            ("other_kernel", |_| Candidate {
+                launches: Launches::Own(vec!["other_kernel".into()]),
+                ..sound()
+            }),
+        ];
+        for (text, answer) in cases {
+            let said = asked(answer).expect_err(text);
+            assert!(said.contains(text), "{said}, not {text}");
+        }
+    }
 }

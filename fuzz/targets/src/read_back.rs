@@ -172,3 +172,52 @@ fn features(sdpa: &SdpaFwdFacts, op: &OpDraft) -> FeatureSet {
     let used = used.into_iter().filter(|(_, used)| *used);
     used.fold(FeatureSet::EMPTY, |set, (feature, _)| set.with(feature))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use frazil::{Band, GraphBuilder, TensorId};
+
+    use super::*;
+    use crate::draw::{self, Scale};
+    use crate::source::Source;
+
+    type Change = (&'static str, fn(&mut OpDraft));
+
+    /// Facts that say anything else than what was declared are seen: the declaration they are held
+    /// against is changed in one place.
+    #[test]
+    fn facts_of_another_declaration_are_seen() {
+        let mut source = Source::new(&[]);
+        let (recipe, rows) = draw::recipe(&mut source, Scale::Declared);
+        let draft = recipe.draft(rows);
+        let mut builder = GraphBuilder::new();
+        for tensor in &draft.tensors {
+            builder.tensor(tensor.spec()).expect("a sound tensor");
+        }
+        builder.sdpa_fwd(draft.op.op()).expect("a sound graph");
+        let graph = builder.finish().expect("a sound graph");
+        let facts = Facts::read(&graph).expect("one operation");
+        check_facts(&facts, &draft.op, &graph);
+        let changes: [Change; 8] = [
+            ("scale", |op| op.softmax_scale = Some(0.5)),
+            ("band", |op| op.band = Some(Band::causal(Align::TopLeft))),
+            ("soft cap", |op| op.soft_cap = Some(1.0)),
+            ("role", |op| std::mem::swap(&mut op.k, &mut op.v)),
+            ("another output", |op| op.max = Some(op.o)),
+            ("sink", |op| op.sink = Some(TensorId(0))),
+            ("LSE", |op| op.lse = Some((op.o, LseForm::Base2))),
+            ("storage", |op| {
+                let bounds = LengthBounds::up_to(1);
+                op.kv_storage = Storage::Padded { lengths: op.q, bounds };
+            }),
+        ];
+        for (what, change) in changes {
+            let mut op = draft.op.clone();
+            change(&mut op);
+            let seen = catch_unwind(|| check_facts(&facts, &op, &graph)).is_err();
+            assert!(seen, "{what}");
+        }
+    }
+}

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
+use toml::Spanned;
+
 use super::{Case, CaseFile};
 use crate::json::without_line;
 
@@ -40,7 +43,7 @@ impl CaseFile {
         let file: Self = toml::from_str(text)?;
         for (at, case) in file.cases.iter().enumerate() {
             if file.cases[..at].iter().any(|before| before.name == case.name) {
-                let line = line_of_second(text, &case.name);
+                let line = line_of_name(text, at)?;
                 return Err(CaseFileError::Duplicate { name: case.name.clone(), line });
             }
         }
@@ -68,18 +71,21 @@ impl CaseFile {
     }
 }
 
-/// Line, from 1, of the second `name = "..."` of that name; 0 where it is written in another way.
-fn line_of_second(text: &str, name: &str) -> usize {
-    let holds = |line: &str| {
-        let value = line.trim().strip_prefix("name").map(str::trim_start);
-        value
-            .and_then(|value| value.strip_prefix('='))
-            .and_then(|value| value.trim_start().get(1..))
-            .and_then(|value| value.strip_prefix(name))
-            .is_some_and(|rest| rest.starts_with(['"', '\'']))
-    };
-    let mut lines = text.lines().enumerate().filter(|(_, line)| holds(line));
-    lines.nth(1).map_or(0, |(at, _)| at + 1)
+/// Line, from 1, of the name of a case, however TOML lets it be written.
+fn line_of_name(text: &str, at: usize) -> Result<usize, toml::de::Error> {
+    #[derive(Deserialize)]
+    struct Names {
+        case: Vec<Name>,
+    }
+
+    #[derive(Deserialize)]
+    struct Name {
+        name: Spanned<String>,
+    }
+
+    let Names { case } = toml::from_str(text)?;
+    let begin = case.get(at).map_or(0, |case| case.name.span().start);
+    Ok(1 + text.as_bytes()[..begin].iter().filter(|byte| **byte == b'\n').count())
 }
 
 #[cfg(test)]
@@ -103,6 +109,16 @@ seqlen_kv = 1
         assert_eq!(CaseFile::parse(CASE).unwrap().cases.len(), 1);
         let error = CaseFile::parse(&format!("{CASE}{CASE}")).unwrap_err();
         assert_eq!(error, CaseFileError::Duplicate { name: "plain".into(), line: 13 });
+        // However TOML lets a name be written, and whatever else looks like one.
+        for (first, second) in [
+            (r#"name = "plain""#, r#""name" = """\u0070lain""""#),
+            ("name = \"plain\"\nnote = '''\nname = \"plain\"\n'''", "name='plain'"),
+        ] {
+            let with = |name: &str| CASE.replace(r#"name = "plain""#, name);
+            let error = CaseFile::parse(&(with(first) + &with(second))).unwrap_err();
+            let line = 12 + first.lines().count();
+            assert_eq!(error, CaseFileError::Duplicate { name: "plain".into(), line });
+        }
     }
 
     #[test]

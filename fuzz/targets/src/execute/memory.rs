@@ -5,7 +5,7 @@ use frazil::{Buffer, DType};
 use half::{bf16, f16};
 
 /// What lies around a tensor and in the gaps of an input: a NaN in every float type, -1 as an int32.
-const GUARD: u8 = 0xFF;
+pub(super) const GUARD: u8 = 0xFF;
 
 /// Two bytes repeated over outputs before they are written: a NaN that no computation makes.
 pub(super) const POISON: [u8; 2] = 0x7fd5_u16.to_le_bytes();
@@ -40,7 +40,7 @@ impl Memory {
             true => (base + words.len() * WORD - len) / align * align - base,
             false => (base + zone).next_multiple_of(align) - base,
         };
-        Self { kept: words.clone(), words, at, len }
+        Self { words, kept: Vec::new(), at, len }
     }
 
     /// The whole allocation.
@@ -72,9 +72,16 @@ impl Memory {
 
     /// Whether nothing was written around the tensor.
     pub(super) fn is_whole_outside(&self) -> bool {
-        let kept: &[u8] = cast_slice(&self.kept);
-        let end = self.at + self.len;
-        self.all()[..self.at] == kept[..self.at] && self.all()[end..] == kept[end..]
+        let (front, back) = (&self.all()[..self.at], &self.all()[self.at + self.len..]);
+        front.iter().chain(back).all(|byte| *byte == GUARD)
+    }
+
+    /// As an engine would that writes past its tensor.
+    #[cfg(test)]
+    pub(super) fn spoil_outside(&mut self) -> Option<()> {
+        let at = self.at.checked_sub(1)?;
+        cast_slice_mut(&mut self.words)[at] = 0_u8;
+        Some(())
     }
 
     /// The tensor as it was remembered.

@@ -6,13 +6,16 @@
 //! thread a second execute gives the same bits.
 
 mod contract;
+mod live;
 mod memory;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use std::sync::{Arc, LazyLock};
 
 use frazil::{
-    Bindings, DType, Device, ErrorWord, Executable, Facts, Geometry, Graph, GraphBuilder,
+    Bindings, DType, Device, ErrorWord, Executable, Facts, Geometry, Graph, GraphBuilder, Role,
     SdpaFwdFacts, Stream, TensorId, WORKSPACE_ALIGN, Workspace, cpu,
 };
 
@@ -22,7 +25,7 @@ use crate::draft::{OpDraft, TensorDraft};
 use crate::draw::{self, Scale};
 use crate::recipe::Draft;
 use crate::source::Source;
-use contract::Live;
+use live::Live;
 use memory::Memory;
 
 /// Most multiplications of an execute.
@@ -40,52 +43,110 @@ struct Bound {
     memory: Memory,
 }
 
+/// A graph that an engine serves, and tensors to execute it on.
+struct Trial {
+    executable: Executable,
+    tensors: Vec<Bound>,
+    roles: Vec<(Role, TensorId)>,
+    live: Live,
+    /// Whether extents and strides are given anew.
+    overridden: bool,
+    on_one_thread: bool,
+    /// Whether no number of the operation makes results other than finite.
+    tame: bool,
+}
+
 /// The body of the target.
 ///
 /// # Panics
 ///
 /// When the engine, or anything before it, breaks a promise.
 pub(crate) fn execute(input: &[u8]) -> Reached {
-    let mut source = Source::new(input);
-    let (recipe, rows) = draw::recipe(&mut source, Scale::Executed);
-    let draft = recipe.draft(rows);
-    let (graph, op) = declare(&draft, recipe.overridable);
-    let facts = Arc::new(Facts::read(&graph).expect("one operation"));
-    let Facts::SdpaFwd(sdpa) = facts.as_ref() else { panic!("facts of {}", facts.op_name()) };
-    if work(sdpa) > MAX_WORK {
-        return Reached::Declared;
-    }
-    let on_one_thread = !source.flag();
-    let device = &HOSTS[usize::from(!on_one_thread)];
-    let plans = ROUTER.plans(&facts, &Arc::new(device.target().clone())).expect("it is served");
-    let executable = ROUTER.build_first(&plans, device).expect("a plan is built").executable;
-    let overridden = recipe.overridable && source.flag();
-    let run = match overridden {
-        true => recipe.draft(draw::smaller(&mut source, &recipe, rows)),
-        false => draft,
-    };
-    let tight = source.flag();
-    let declared = run.tensors.into_iter().zip(graph.tensors());
-    let mut tensors: Vec<Bound> =
-        declared.map(|(draft, desc)| Bound::new(draft, (desc.id(), desc.align()), tight)).collect();
-    let roles = op.ids();
-    values::fill(&mut source, &mut tensors, &roles, sdpa);
-    let live = Live::of(sdpa, &roles, &tensors);
-    let mut call = Call { executable: &executable, overridden };
-    let word = call.launch(&mut tensors, 0xFF);
-    live.check_word(word);
-    live.check_memory(&roles, &tensors);
-    if values::are_tame(&op) {
-        values::check_results(&roles, &tensors);
-    }
-    if on_one_thread {
-        let after: Vec<Vec<u8>> = tensors.iter().map(|bound| bound.memory.all().to_vec()).collect();
-        tensors.iter_mut().for_each(|bound| bound.memory.restore());
-        assert_eq!(call.launch(&mut tensors, 0x3C), word, "another error word the second time");
-        let same = tensors.iter().zip(&after).all(|(bound, after)| bound.memory.all() == after);
-        assert!(same, "a second execute gives other bits");
+    let Some(mut trial) = Trial::of(input) else { return Reached::Declared };
+    let word = trial.launch(0xFF);
+    trial.judge(word);
+    if trial.on_one_thread {
+        let all = |tensors: &[Bound]| -> Vec<Vec<u8>> {
+            tensors.iter().map(|bound| bound.memory.all().to_vec()).collect()
+        };
+        let first = all(&trial.tensors);
+        trial.tensors.iter_mut().for_each(|bound| bound.memory.restore());
+        assert_eq!(trial.launch(0x3C), word, "another error word the second time");
+        assert!(all(&trial.tensors) == first, "a second execute gives other bits");
     }
     Reached::Executed
+}
+
+impl Trial {
+    /// `None` where there is too much to compute.
+    fn of(input: &[u8]) -> Option<Self> {
+        let mut source = Source::new(input);
+        let (recipe, rows) = draw::recipe(&mut source, Scale::Executed);
+        let draft = recipe.draft(rows);
+        let (graph, op) = declare(&draft, recipe.overridable);
+        let facts = Arc::new(Facts::read(&graph).expect("one operation"));
+        let Facts::SdpaFwd(sdpa) = facts.as_ref() else { panic!("facts of {}", facts.op_name()) };
+        if work(sdpa) > MAX_WORK {
+            return None;
+        }
+        let on_one_thread = !source.flag();
+        let device = &HOSTS[usize::from(!on_one_thread)];
+        let plans = ROUTER.plans(&facts, &Arc::new(device.target().clone())).expect("it is served");
+        let executable = ROUTER.build_first(&plans, device).expect("a plan is built").executable;
+        let overridden = recipe.overridable && source.flag();
+        let run = match overridden {
+            true => recipe.draft(draw::smaller(&mut source, &recipe, rows)),
+            false => draft,
+        };
+        let tight = source.flag();
+        let declared = run.tensors.into_iter().zip(graph.tensors());
+        let mut tensors: Vec<Bound> = declared
+            .map(|(draft, desc)| Bound::new(draft, (desc.id(), desc.align()), tight))
+            .collect();
+        let roles = op.ids();
+        values::fill(&mut source, &mut tensors, &roles, sdpa);
+        let live = Live::of(sdpa, &roles, &tensors);
+        values::poison_dead_rows(&live, &mut tensors, &roles);
+        let tame = values::are_tame(&op);
+        Some(Self { executable, tensors, roles, live, overridden, on_one_thread, tame })
+    }
+
+    /// # Panics
+    ///
+    /// When an execute that gave this error word left behind what it must not.
+    fn judge(&self, word: Option<ErrorWord>) {
+        contract::check_word(&self.live, word);
+        contract::check_memory(&self.live, &self.roles, &self.tensors);
+        contract::check_results(&self.live, &self.roles, &self.tensors, self.tame);
+    }
+
+    /// One execute over a workspace that holds a byte repeated; gives the error word.
+    fn launch(&mut self, garbage: u8) -> Option<ErrorWord> {
+        let plan = self.executable.plan();
+        let bytes = usize::try_from(plan.workspace_bytes()).expect("small");
+        let align = u32::try_from(WORKSPACE_ALIGN).expect("small");
+        let mut scratch = Memory::new(bytes, align, false);
+        scratch.bytes_mut().fill(garbage);
+        let mut bindings = Bindings::new();
+        for Bound { id, draft, geometry, memory } in &mut self.tensors {
+            let buffer = memory.buffer(draft.dtype);
+            let bound = match self.overridden {
+                true => bindings.bind_as(*id, buffer, *geometry),
+                false => bindings.bind(*id, buffer),
+            };
+            bound.expect("few tensors");
+        }
+        let workspace = Workspace::new(scratch.buffer(DType::U8));
+        self.executable
+            .execute(&bindings, workspace, Stream::HOST)
+            .unwrap_or_else(|why| panic!("a sound call is refused: {why}"));
+        assert!(scratch.is_whole_outside(), "bytes written outside of the workspace");
+        plan.error_word().map(|at| {
+            let at = usize::try_from(at).expect("inside the workspace");
+            let word = scratch.bytes()[at..at + 4].try_into().expect("four bytes");
+            ErrorWord(u32::from_ne_bytes(word))
+        })
+    }
 }
 
 /// The graph of a draft, and its operation with ids.
@@ -119,43 +180,5 @@ impl Bound {
         let geometry = geometry.expect("no larger than declared");
         let bytes = usize::try_from(geometry.span() * draft.dtype.bytes()).expect("small");
         Self { id, draft, geometry, memory: Memory::new(bytes, align, tight) }
-    }
-}
-
-/// What is called, and how.
-struct Call<'a> {
-    executable: &'a Executable,
-    /// Whether extents and strides are given anew.
-    overridden: bool,
-}
-
-impl Call<'_> {
-    /// One execute over a workspace that holds a byte repeated; gives the error word.
-    fn launch(&mut self, tensors: &mut [Bound], garbage: u8) -> Option<ErrorWord> {
-        let plan = self.executable.plan();
-        let bytes = usize::try_from(plan.workspace_bytes()).expect("small");
-        let align = u32::try_from(WORKSPACE_ALIGN).expect("small");
-        let mut scratch = Memory::new(bytes, align, false);
-        scratch.bytes_mut().fill(garbage);
-        scratch.keep();
-        let mut bindings = Bindings::new();
-        for Bound { id, draft, geometry, memory } in tensors {
-            let buffer = memory.buffer(draft.dtype);
-            let bound = match self.overridden {
-                true => bindings.bind_as(*id, buffer, *geometry),
-                false => bindings.bind(*id, buffer),
-            };
-            bound.expect("few tensors");
-        }
-        let workspace = Workspace::new(scratch.buffer(DType::U8));
-        self.executable
-            .execute(&bindings, workspace, Stream::HOST)
-            .unwrap_or_else(|why| panic!("a sound call is refused: {why}"));
-        assert!(scratch.is_whole_outside(), "bytes written outside of the workspace");
-        plan.error_word().map(|at| {
-            let at = usize::try_from(at).expect("inside the workspace");
-            let word = scratch.bytes()[at..at + 4].try_into().expect("four bytes");
-            ErrorWord(u32::from_ne_bytes(word))
-        })
     }
 }

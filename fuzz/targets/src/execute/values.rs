@@ -1,15 +1,17 @@
-//! What tensors hold before an execute, and what results may be.
+//! What tensors hold before an execute.
 
 use frazil::{DType, Geometry, Role, SdpaFwdFacts, TensorId};
 use half::{bf16, f16};
 
 use super::Bound;
-use super::memory::POISON;
+use super::contract::role_of;
+use super::live::Live;
+use super::memory::{GUARD as NAN, POISON};
 use crate::draft::OpDraft;
 use crate::source::Source;
 
 /// Greatest magnitude of an input.
-const GREATEST: f32 = 2.0;
+pub(super) const GREATEST: f32 = 2.0;
 
 /// The tensor of a role.
 pub(super) fn bound<'a>(
@@ -62,8 +64,7 @@ pub(super) fn fill(
 ) {
     let mut noise = source.word();
     for tensor in tensors {
-        let of_tensor = |(role, id): &(Role, TensorId)| (*id == tensor.id).then_some(*role);
-        let role = roles.iter().find_map(of_tensor).expect("each tensor has a role");
+        let role = role_of(tensor, roles);
         match tensor.draft.dtype {
             _ if role.is_output() => {
                 let (pairs, _) = tensor.memory.bytes_mut().as_chunks_mut::<2>();
@@ -129,32 +130,22 @@ pub(super) fn are_tame(op: &OpDraft) -> bool {
         && op.soft_cap.is_none_or(|cap| (0.1..1e3).contains(&cap))
 }
 
-/// O is a mean of V, so no larger; the rest is finite, or minus infinity where no key is visible.
-/// What was read beyond a tensor is a NaN and would show here.
-///
-/// # Panics
-///
-/// When a result cannot be.
-pub(super) fn check_results(roles: &[(Role, TensorId)], tensors: &[Bound]) {
-    for role in [Role::O, Role::Lse, Role::Max, Role::SumExp] {
-        let Some(tensor) = bound(role, roles, tensors) else { continue };
-        let bytes = tensor.memory.bytes();
-        for_each_element(&tensor.geometry, &mut |index, at| {
-            let two = || -> [u8; 2] { bytes[2 * at..][..2].try_into().expect("two bytes") };
-            let (value, untouched) = match tensor.draft.dtype {
-                DType::F16 => (f16::from_le_bytes(two()).to_f32(), two() == POISON),
-                DType::Bf16 => (bf16::from_le_bytes(two()).to_f32(), two() == POISON),
-                _ => {
-                    let four: [u8; 4] = bytes[4 * at..][..4].try_into().expect("four bytes");
-                    (f32::from_le_bytes(four), four.chunks(2).all(|pair| pair == POISON))
-                }
-            };
-            let possible = match role {
-                Role::O => value.abs() <= GREATEST * 1.01,
-                Role::SumExp => value >= 0.0 && value.is_finite(),
-                _ => value.is_finite() || value == f32::NEG_INFINITY,
-            };
-            assert!(possible || untouched, "{} is {value} at {index:?}", role.name());
-        });
+/// Makes every element of Q, K and V that belongs to no live row a NaN: it may have no effect. One that
+/// shares its memory with a live row's stays.
+pub(super) fn poison_dead_rows(live: &Live, tensors: &mut [Bound], roles: &[(Role, TensorId)]) {
+    for tensor in tensors {
+        let role = role_of(tensor, roles);
+        if !matches!(role, Role::Q | Role::K | Role::V) {
+            continue;
+        }
+        let geometry = tensor.geometry;
+        let mut is_live = vec![false; usize::try_from(geometry.span()).expect("small")];
+        for_each_element(&geometry, &mut |index, at| is_live[at] |= live.holds(role, index));
+        let width = usize::try_from(tensor.draft.dtype.bytes()).expect("small");
+        let elements = tensor.memory.bytes_mut().chunks_exact_mut(width);
+        for (element, _) in elements.zip(is_live).filter(|(_, is_live)| !is_live) {
+            element.fill(NAN);
+        }
+        tensor.memory.keep();
     }
 }
