@@ -102,9 +102,12 @@ mod tests {
 
     use super::*;
 
-    /// An engine that answers so, with the number of times that it was asked.
+    /// An answer, given how often one was asked for before.
+    type Answer = fn(u32) -> Candidate;
+
+    /// An engine that answers so.
     #[derive(Debug)]
-    struct Answers(fn(u32) -> Candidate, AtomicU32);
+    struct Answers(Answer, AtomicU32);
 
     impl Engine for Answers {
         fn check_support(&self, _: &Facts, _: &Target) -> Result<Support, Unsupported> {
@@ -136,7 +139,7 @@ mod tests {
         graph.sdpa_fwd(SdpaFwd::new(q, k, v, o)).expect("a graph");
         let facts = Facts::read(&graph.finish().expect("a graph")).expect("one operation");
         let facts = Arc::new(facts);
-        let asked = |answer: fn(u32) -> Candidate| {
+        let asked = |answer: Answer| {
             let engine = RegisteredEngine::new(
                 EngineId::new("test/sdpa_fwd_answers"),
                 FeatureSet::EMPTY,
@@ -149,7 +152,7 @@ mod tests {
             asked.map_err(|panic| panic.downcast_ref::<String>().cloned().unwrap_or_default())
         };
         assert_eq!(asked(|_| sound()), Ok(true));
-        let cases: [(&str, fn(u32) -> Candidate); 4] = [
+        let cases: [(&str, Answer); 4] = [
             ("answers differ when asked again", |asked| {
                 let config = Config::new([("asked", i64::from(asked))]);
                 Candidate { config, ..sound() }

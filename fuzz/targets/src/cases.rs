@@ -173,6 +173,7 @@ fn run(case: &Case) -> Reached {
     for verdict in &verdicts {
         let said = || format!("{}: {:?}\n{:?}", verdict.engine, verdict.reason, verdict.repro);
         assert!(verdict.status != Status::Error, "a fault of {}", said());
+        assert!(verdict.status != Status::Wrong, "a wrong result of {}", said());
         if verdict.status == Status::Right {
             reached = Reached::Executed;
         }
