@@ -55,6 +55,35 @@ impl Placed {
     }
 }
 
+/// Entries of a device tensor, where the role is one of those.
+fn ints_of<'a>(role: Role, q: &'a SideInts, kv: &'a SideInts) -> Option<&'a [i32]> {
+    Some(match role {
+        Role::QLengths => &q.lengths,
+        Role::QPrefix => &q.prefix,
+        Role::QStarts => &q.starts,
+        Role::KvLengths => &kv.lengths,
+        Role::KvPrefix => &kv.prefix,
+        Role::KvStarts => &kv.starts,
+        Role::TableK => &kv.table_k,
+        Role::TableV => &kv.table_v,
+        _ => return None,
+    })
+}
+
+/// Calls `visit` with the byte of every entry of a device tensor, and the entry.
+fn for_each_int(placed: &Placed, ints: &[i32], visit: &mut dyn FnMut(usize, i32)) {
+    let geometry = &placed.tensor.geometry;
+    let last = geometry.rank() - 1;
+    let columns = usize::try_from(geometry.extent(last)).unwrap_or(0);
+    for (b, row) in (0..).zip(ints.chunks(columns.max(1))) {
+        let first = if last > 0 { b * geometry.stride(0) } else { 0 };
+        let run = placed.run(first, geometry.stride(last));
+        for (column, value) in row.iter().enumerate() {
+            visit(run.at + column * run.step, *value);
+        }
+    }
+}
+
 /// Calls `visit` with the element at column 0 of every row of a tensor.
 fn for_each_row(geometry: &Geometry, visit: &mut dyn FnMut(u64)) {
     fn walk(geometry: &Geometry, axis: usize, at: u64, visit: &mut dyn FnMut(u64)) {
@@ -87,10 +116,10 @@ impl Instance {
         let kv = SideInts::new(case, &case.kv, sizes.kv)?;
         let live = Live::new(case, &sizes, (&q, &kv))?;
         let (images, tensors) = lay_out(declared);
-        let matrix = |placed: &&Placed| matches!(placed.tensor.role, Role::Q | Role::K | Role::V);
+        let input = |placed: &&Placed| !placed.tensor.role.is_output();
         let shared_inputs = live.q.rows_overlap()
             || live.kv.rows_overlap()
-            || tensors.iter().filter(matrix).any(|placed| {
+            || tensors.iter().filter(input).any(|placed| {
                 let DeclaredTensor { role, buffer, geometry, .. } = &placed.tensor;
                 buffer != role.name() || geometry.may_overlap_itself()
             });
@@ -99,6 +128,10 @@ impl Instance {
         for at in 0..instance.tensors.len() {
             instance.write(case, &instance.tensors[at].clone(), (&q, &kv));
         }
+        instance
+            .tensors
+            .iter()
+            .try_for_each(|placed| instance.check_ints(case, placed, (&q, &kv)))?;
         Ok(instance)
     }
 
@@ -123,7 +156,7 @@ impl Instance {
 
     fn write(&mut self, case: &Case, placed: &Placed, (q, kv): (&SideInts, &SideInts)) {
         let DeclaredTensor { role, geometry, .. } = placed.tensor;
-        let ints = match role {
+        match role {
             Role::Q => return self.write_rows(case, placed, case.num_q_heads, case.head_dim_qk),
             Role::K => return self.write_rows(case, placed, case.num_kv_heads, case.head_dim_qk),
             Role::V => return self.write_rows(case, placed, case.num_v_heads(), case.head_dim_v()),
@@ -141,31 +174,39 @@ impl Instance {
                 }
                 return;
             }
-            Role::QLengths => &q.lengths,
-            Role::QPrefix => &q.prefix,
-            Role::QStarts => &q.starts,
-            Role::KvLengths => &kv.lengths,
-            Role::KvPrefix => &kv.prefix,
-            Role::KvStarts => &kv.starts,
-            Role::TableK => &kv.table_k,
-            Role::TableV => &kv.table_v,
-            // Outputs; and tensors of features that nothing here computes, whose bytes stay dead.
-            _ => return,
-        };
-        let (rows, columns) = match geometry.rank() {
-            2 => (geometry.extent(0), geometry.extent(1)),
-            _ => (1, geometry.extent(0)),
-        };
-        let columns = usize::try_from(columns).unwrap_or(0);
-        for (b, row) in (0..rows).zip(ints.chunks(columns.max(1))) {
-            let first = if geometry.rank() == 2 { b * geometry.stride(0) } else { 0 };
-            let run = placed.run(first, geometry.stride(geometry.rank() - 1));
-            let image = &mut self.images[placed.image].bytes;
-            for (column, value) in row.iter().enumerate() {
-                let at = run.at + column * run.step;
-                image[at..at + 4].copy_from_slice(&value.to_le_bytes());
-            }
+            _ => {}
         }
+        // Outputs, and tensors of features that nothing here computes, stay dead.
+        let Some(ints) = ints_of(role, q, kv) else { return };
+        let image = &mut self.images[placed.image].bytes;
+        for_each_int(placed, ints, &mut |at, value| {
+            image[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        });
+    }
+
+    /// Refuses a place at which a device tensor cannot hold its entries: two of them are one element,
+    /// or another tensor lies there.
+    fn check_ints(
+        &self,
+        case: &Case,
+        placed: &Placed,
+        (q, kv): (&SideInts, &SideInts),
+    ) -> Result<(), CaseError> {
+        let role = placed.tensor.role;
+        let Some(ints) = ints_of(role, q, kv) else { return Ok(()) };
+        let image = &self.images[placed.image].bytes;
+        let mut lost = None;
+        for_each_int(placed, ints, &mut |at, value| {
+            if image[at..at + 4] != value.to_le_bytes() {
+                lost.get_or_insert(value);
+            }
+        });
+        let Some(value) = lost else { return Ok(()) };
+        Err(CaseError::Case(format!(
+            "{}: place of `{}`: its entry {value} shares memory with another entry or tensor",
+            case.name,
+            role.name()
+        )))
     }
 
     /// Writes the live rows of Q, K or V.

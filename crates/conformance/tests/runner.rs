@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Fault, host, router};
-use frazil_conformance::case::{Case, CaseFile, DeclaredCase, Place};
+use frazil_conformance::case::{Case, CaseFile, DeclaredCase, Place, SideCase};
 use frazil_conformance::run::{Entry, Status, Verdict, check_entry, support_answers};
 use frazil_conformance::suite::run_suite;
 use frazil_core::Target;
@@ -138,6 +138,38 @@ fn a_case_whose_bindings_contradict_one_another_is_invalid() {
         assert_eq!(verdict.status, Status::Invalid, "{verdict:?}");
         assert!(reason(&verdict).starts_with(text), "{}", reason(&verdict));
     }
+}
+
+/// A device tensor that cannot hold its entries where the case puts it would say something else than
+/// the case, and every engine would be found wrong.
+#[test]
+fn a_place_that_loses_entries_is_invalid() {
+    let at = |strides: &[i64], buffer: Option<&str>| Place {
+        strides: Some(strides.to_vec()),
+        buffer: buffer.map(String::from),
+        ..Place::default()
+    };
+    for (name, role, place) in [
+        ("padded", "q_lengths", at(&[0], None)),
+        ("padded", "q_lengths", at(&[1], Some("kv_lengths"))),
+        ("packed_prefix", "q_prefix", at(&[0], None)),
+        ("packed_starts", "q_starts", at(&[0], None)),
+        ("paged", "table_k", at(&[0, 0], None)),
+    ] {
+        let mut case = case(name);
+        case.place.0.insert(role.into(), place);
+        let verdict = verdict(case, Fault::None);
+        assert_eq!(verdict.status, Status::Invalid, "{verdict:?}");
+        let text = format!("{name}: place of `{role}`: its entry ");
+        assert!(reason(&verdict).starts_with(&text), "{}", reason(&verdict));
+    }
+    // Entries that are all the same may be one.
+    let mut equal = case("padded");
+    if let SideCase::Padded { lengths, .. } = &mut equal.kv {
+        lengths.fill(1);
+    }
+    equal.place.0.insert("kv_lengths".into(), at(&[0], None));
+    assert_eq!(verdict(equal, Fault::None).status, Status::Right);
 }
 
 #[test]

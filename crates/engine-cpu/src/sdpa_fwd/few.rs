@@ -70,7 +70,12 @@ impl Block<'_> {
         self.score_rows(panel, &gathered[..count(keys)], (scratch.q, scratch.scores));
     }
 
-    fn score_rows<T: Number>(&self, panel: Panel, k: &[&[T]], (q, scores): (&[f32], &mut [f32])) {
+    fn score_rows<T: Number>(
+        &self,
+        panel: Panel,
+        k: &[&[T]],
+        (q, scores): (&[f32], &mut [f32]),
+    ) {
         let (on_q, _) = self.columns();
         let scores = &mut scores[..k.len() * panel.lanes];
         // Lanes past the rows hold numbers, whatever they are made of.
@@ -237,8 +242,9 @@ impl<T: Number> Program for WeightedSum<'_, T> {
         }
         for (column, o) in (column..).zip(narrow.into_remainder()) {
             let weighted = v.iter().zip(weights.chunks_exact(N * S::LANES));
-            *o = weighted
-                .fold(*o * correction, |sum, (v, weights)| sum + v[column].widen() * weights[row]);
+            *o = weighted.fold(*o * correction, |sum, (v, weights)| {
+                sum + v[column].widen() * weights[row]
+            });
         }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) use merge::Partial;
 pub(crate) use scratch::Scratch;
 pub(crate) use setup::Sequence;
 
+
 use crate::memory::{as_usize, workspace_slice, workspace_u32, workspace_u64};
 use crate::support::{Regions, Tile};
 use crate::vector::Isa;

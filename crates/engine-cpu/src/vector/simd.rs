@@ -141,7 +141,12 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn select_greater(self, (a, b): ([f32; 8], [f32; 8]), yes: [f32; 8], no: [f32; 8]) -> [f32; 8] {
+    fn select_greater(
+        self,
+        (a, b): ([f32; 8], [f32; 8]),
+        yes: [f32; 8],
+        no: [f32; 8],
+    ) -> [f32; 8] {
         std::array::from_fn(|at| if a[at] > b[at] { yes[at] } else { no[at] })
     }
 
@@ -332,10 +337,8 @@ fn load_bf16x8(from: &[bf16]) -> x86::__m256 {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn sum_x8(vector: x86::__m256) -> f32 {
-    let halves = x86::_mm_add_ps(
-        x86::_mm256_castps256_ps128(vector),
-        x86::_mm256_extractf128_ps::<1>(vector),
-    );
+    let halves =
+        x86::_mm_add_ps(x86::_mm256_castps256_ps128(vector), x86::_mm256_extractf128_ps::<1>(vector));
     let quarters = x86::_mm_add_ps(halves, x86::_mm_movehl_ps(halves, halves));
     x86::_mm_cvtss_f32(x86::_mm_add_ss(quarters, x86::_mm_movehdup_ps(quarters)))
 }
