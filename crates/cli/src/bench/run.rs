@@ -90,13 +90,16 @@ impl<'a> Session<'a> {
             self.cell(cell, limits, &context, device, &mut sink)?;
             sink.progress.cell_done();
         }
-        sink.progress.doing("limits of the device");
-        let after = device.limits()?;
-        sink.limits(&context, &after)?;
-        let Sink { rows, progress, .. } = sink;
-        drop(progress);
-        warn_of_drift("compute", limits.flops.0, after.flops.0);
-        warn_of_drift("memory", limits.bytes.0, after.bytes.0);
+        if sink.rows.iter().any(|row| row.time_us.is_some()) {
+            sink.progress.doing("limits of the device");
+            let after = device.limits()?;
+            sink.limits(&context, &after)?;
+            sink.progress.aside(|| {
+                warn_of_drift("compute", limits.flops.0, after.flops.0);
+                warn_of_drift("memory", limits.bytes.0, after.bytes.0);
+            });
+        }
+        let rows = sink.rows;
         let outcome = outcome(&rows);
         Ok(Done { rows, outcome })
     }
@@ -288,5 +291,24 @@ impl Sink<'_> {
         memory.gbs = Some(six_digits(bytes / 1e9));
         self.row(compute)?;
         self.row(memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_row_decides_the_exit_code() {
+        let row = |status| Row::default_of_schema().without_time(status, "");
+        let of = |statuses: &[Status]| {
+            outcome(&statuses.iter().map(|&status| row(status)).collect::<Vec<_>>())
+        };
+        use Status::{Declined, Error, Limit, Measured, Skipped, Wrong};
+        assert_eq!(of(&[Limit, Measured, Declined, Skipped]), Outcome::Right);
+        assert_eq!(of(&[Limit, Measured, Wrong]), Outcome::Wrong);
+        assert_eq!(of(&[Limit, Measured, Error]), Outcome::Wrong);
+        assert_eq!(of(&[Limit, Declined]), Outcome::Declined);
+        assert_eq!(of(&[Limit, Skipped]), Outcome::Declined);
     }
 }

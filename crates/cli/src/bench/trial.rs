@@ -109,3 +109,77 @@ pub(super) fn judge(row: &mut Row, finding: &Finding) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use frazil_conformance::declare::declare;
+
+    use super::*;
+    use crate::bench::preset::select;
+
+    /// A trial on a device of a tera operation and 100 GB a second.
+    fn with_trial(config: &str, then: impl FnOnce(&Trial<'_>)) {
+        let (preset, _) = config.split_once('/').unwrap();
+        let cells = select(&[preset.to_owned()]).unwrap();
+        let cell = cells.into_iter().find(|cell| cell.config == config).unwrap();
+        let declared = declare(&cell.case(1)).unwrap();
+        let context = Context { device: "X".into(), driver: String::new(), cache: "cold" };
+        let limits = Limits { flops: (1e12, "product"), bytes: (1e11, "reads") };
+        let work = Work::of(&cell);
+        then(&Trial { cell: &cell, declared: &declared, work, limits, context: &context });
+    }
+
+    #[test]
+    fn the_limit_that_binds_gives_the_share() {
+        with_trial("h200/dense/d128_h16_b4_s4096_full", |trial| {
+            let flops = 4.0 * 128.0 * 16.0 * 4.0 * 4096.0_f64.powi(2);
+            let mut row = trial.row(&EngineId::new("sdpa_fwd_cpu"));
+            trial.fill(&mut row, &[Ok(vec![2.0 * flops / 1e12; 7])], 0);
+            assert_eq!((row.status, row.limit.as_str()), (Status::Measured, "compute"));
+            assert_eq!((row.limit_share, row.tflops, row.gbs), (Some(0.5), Some(0.5), None));
+            assert_eq!((row.samples, row.speedup), (Some(7), None));
+        });
+        with_trial("h200/decode/d128_h32x8_b64_q1_s8192_full", |trial| {
+            let (kv, q_and_o) = (64.0 * 8.0 * 8192.0 * 512.0, 64.0 * 32.0 * 512.0);
+            let mut row = trial.row(&EngineId::new("sdpa_fwd_cpu"));
+            trial.fill(&mut row, &[Ok(vec![kv / 50e9])], 0);
+            assert_eq!((row.limit.as_str(), row.tflops, row.gbs), ("memory", None, Some(50.0)));
+            assert_eq!(row.limit_share, Some(six_digits((kv + q_and_o) / kv / 2.0)));
+            assert_eq!((row.time_us_low, row.time_us_high), (None, None));
+        });
+    }
+
+    #[test]
+    fn contenders_are_compared_with_the_first_round_by_round() {
+        with_trial("h200/dense/d128_h16_b4_s4096_full", |trial| {
+            // The second takes twice as long in every round, whatever the round was like.
+            let first: Vec<f64> = (1..=9).map(f64::from).collect();
+            let second = first.iter().map(|time| 2.0 * time).collect();
+            let mut row = trial.row(&EngineId::new("sdpa_fwd_cpu"));
+            trial.fill(&mut row, &[Ok(first), Ok(second)], 1);
+            assert_eq!(
+                (row.speedup, row.speedup_low, row.speedup_high),
+                (Some(0.5), Some(0.5), Some(0.5))
+            );
+            assert_eq!(
+                (row.time_us, row.time_us_low, row.time_us_high),
+                (Some(1e7), Some(4e6), Some(1.6e7))
+            );
+        });
+    }
+
+    #[test]
+    fn a_difference_above_its_tolerance_is_wrong() {
+        with_trial("h200/dense/d128_h16_b4_s4096_full", |trial| {
+            for (tol_share, status) in
+                [(1.0, Status::Measured), (1.01, Status::Wrong), (f64::INFINITY, Status::Wrong)]
+            {
+                let mut row = trial.row(&EngineId::new("sdpa_fwd_cpu"));
+                trial.fill(&mut row, &[Ok(vec![1.0])], 0);
+                judge(&mut row, &Finding { rows: 8, max_diff: 0.5, tol_share });
+                assert_eq!((row.status, row.max_diff), (status, Some(0.5)), "{tol_share}");
+                assert_eq!(row.note.contains("8 rows"), status == Status::Wrong, "{}", row.note);
+            }
+        });
+    }
+}
