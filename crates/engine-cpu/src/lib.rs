@@ -11,7 +11,7 @@
 //!
 //! Code map: [`host`] and [`HostDevice`] make the device · `support` says yes or no and lays out
 //! the workspace · `sdpa_fwd` runs · `memory` is the one module that dereferences addresses ·
-//! `vector` and `gemm` hold the arithmetic.
+//! `vector` holds the arithmetic.
 
 mod device;
 mod memory;

@@ -4,6 +4,7 @@
 //! every span against its buffer. They check each index against the extents, so that their reads
 //! and writes are safe for the caller.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -174,17 +175,36 @@ impl Input {
         (self.grid.strides[3] == 1).then_some(self.float)
     }
 
-    /// The columns of a row where they lie, of a tensor of that type that is
+    /// Some rows from one on where they lie, of a tensor of that type that is
     /// [contiguous](Input::contiguous).
-    pub(crate) fn columns<T: Element>(&self, index: RowIndex) -> &[T] {
+    pub(crate) fn strided<T: Element>(&self, first: RowIndex, count: u64) -> Strided<'_, T> {
         assert!(self.contiguous() == Some(T::FLOAT), "{:?} of {self:?}", T::FLOAT);
         let columns = 0..self.grid.extents[3];
-        let first = self.grid.pointer::<T>(self.grid.offset(index, &columns));
-        // SAFETY: `Grid::offset` checked that the columns lie in the tensor, which is an input of
-        // that type; core checked span and alignment (`Call`), and no output shares an element with
-        // an input, so that nothing writes them during the call, which the reference cannot outlive:
-        // an `Input` is made from a `Call` and dropped with the launch.
-        unsafe { std::slice::from_raw_parts(first, as_usize(columns.end)) }
+        let [outer, head, row] = first;
+        let offset = self.grid.offset(first, &columns);
+        if let Some(more) = count.checked_sub(1) {
+            // The last in bounds: all are.
+            self.grid.offset([outer, head, row + more], &columns);
+        }
+        Strided {
+            first: self.grid.pointer(offset),
+            pitch: as_usize(self.grid.strides[2]),
+            columns: as_usize(columns.end),
+            count: as_usize(count),
+            numbers: PhantomData,
+        }
+    }
+
+    /// Address of a row, and bytes from row to row and of a row, where rows are
+    /// [contiguous](Input::contiguous).
+    pub(crate) fn span(&self, row: RowIndex) -> [usize; 3] {
+        let columns = 0..self.grid.extents[3];
+        let bytes = match self.float {
+            Float::F16 | Float::Bf16 => 2,
+            Float::F32 => 4,
+        };
+        let address = self.grid.addr + self.grid.offset(row, &columns) * bytes;
+        [address, self.grid.strides[2] * bytes, columns.end * bytes].map(as_usize)
     }
 
     /// Copies columns of a row from `first_column` on, as f32.
@@ -218,6 +238,39 @@ impl Input {
     /// The index with 0 where the extent is 1.
     pub(crate) fn broadcast(&self, index: RowIndex) -> RowIndex {
         std::array::from_fn(|axis| if self.grid.extents[axis] == 1 { 0 } else { index[axis] })
+    }
+}
+
+/// Rows of one type, one distance apart, that are only read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strided<'a, T> {
+    first: *const T,
+    /// Elements from row to row.
+    pitch: usize,
+    columns: usize,
+    count: usize,
+    numbers: PhantomData<&'a [T]>,
+}
+
+impl<'a, T> Strided<'a, T> {
+    /// The rows of a matrix in scratch.
+    pub(crate) fn of(numbers: &'a [T], columns: usize, pitch: usize) -> Self {
+        assert!(columns <= pitch);
+        let count = numbers.len() / pitch;
+        Self { first: numbers.as_ptr(), pitch, columns, count, numbers: PhantomData }
+    }
+
+    /// The columns of a row.
+    #[inline(always)]
+    pub(crate) fn row(&self, row: usize) -> &'a [T] {
+        assert!(row < self.count);
+        let first = self.first.wrapping_add(row * self.pitch);
+        // SAFETY: the row is one of those that the value was made of: of a borrowed slice, or of an
+        // input whose rows were found in bounds. Core checked span and alignment (`Call`), and no
+        // output shares an element with an input, so that nothing writes them during the call,
+        // which the reference cannot outlive: an `Input` is made from a `Call` and dropped with the
+        // launch.
+        unsafe { std::slice::from_raw_parts(first, self.columns) }
     }
 }
 

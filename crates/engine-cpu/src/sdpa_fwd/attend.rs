@@ -55,15 +55,16 @@ impl Block<'_> {
         let keys = self.visible.of(self.queries(0, self.num_rows()));
         let piece = (piece_idx, self.work.num_pieces);
         let keys = merge::piece_of(keys, piece, self.work.tile.block_n as u64);
-        for first in keys.clone().step_by(self.work.tile.block_n) {
-            let tile = first..keys.end.min(first + self.work.tile.block_n as i64);
-            match self.panels().next() {
-                Some(panel) if panel.form == Form::Rows => self.step_few(panel, &tile, scratch),
-                _ => {
-                    self.gather(&tile, scratch);
-                    self.panels().for_each(|panel| self.step(panel, &tile, scratch));
-                }
+        let few = self.panels().find(|panel| panel.form == Form::Rows);
+        let block_n = few.map_or(self.work.tile.block_n, |_| self.few_keys());
+        for first in keys.clone().step_by(block_n) {
+            let tile = first..keys.end.min(first + block_n as i64);
+            if let Some(panel) = few {
+                self.step_few(panel, &tile, scratch);
+                continue;
             }
+            self.gather(&tile, scratch);
+            self.panels().for_each(|panel| self.step(panel, &tile, scratch));
         }
     }
 
@@ -105,12 +106,12 @@ impl Block<'_> {
     fn gather(&self, tile: &Range<i64>, scratch: &mut Scratch<'_>) {
         let Work { tensors, isa, errors, .. } = self.work;
         let (on_q, on_v) = self.columns();
-        let Unit { sequence: Sequence { batch_idx, kv_start, .. }, kv_head, .. } = self.unit;
+        let Unit { sequence, kv_head, .. } = self.unit;
         let which = tile.start.cast_unsigned()..tile.end.cast_unsigned();
-        let keys = tensors.keys(batch_idx, kv_head, kv_start);
-        pack::rows(*isa, (&keys, which.clone()), (scratch.k, on_q, pitch(on_q)), errors);
-        let values = tensors.values(batch_idx, kv_head, kv_start);
-        pack::rows(*isa, (&values, which), (scratch.v, on_v, pitch(on_v)), errors);
+        let keys = tensors.keys(&sequence, kv_head);
+        pack::gather(*isa, (&keys, which.clone()), (scratch.k, on_q, pitch(on_q)), errors);
+        let values = tensors.values(&sequence, kv_head);
+        pack::gather(*isa, (&values, which), (scratch.v, on_v, pitch(on_v)), errors);
     }
 
     /// One panel against the keys of a tile that it sees.
@@ -155,9 +156,9 @@ impl Block<'_> {
     }
 
     /// Soft cap, bias and ALiBi.
-    pub(super) fn modify(&self, panel: Panel, keys: &Range<i64>, scratch: &mut Scratch<'_>) {
+    fn modify(&self, panel: Panel, keys: &Range<i64>, scratch: &mut Scratch<'_>) {
         let Work { facts, tensors, isa, .. } = self.work;
-        let Sequence { batch_idx, q_len, kv_len, .. } = self.unit.sequence;
+        let batch_idx = self.unit.sequence.batch_idx;
         let scores = &mut scratch.scores[..count(keys) * panel.lanes];
         if let Some(cap) = facts.soft_cap() {
             isa.run(panel.lanes, SoftCap { cap, scores: &mut *scores });
@@ -175,26 +176,33 @@ impl Block<'_> {
                 of_lane.zip(bias_row).for_each(|(score, &mut bias)| *score += bias);
             }
         }
-        if let (Some(slopes), Some(align)) = (&tensors.alibi_slopes, facts.alibi()) {
-            let off = align.offset(q_len.cast_signed(), kv_len.cast_signed());
-            let [slope_of, first_of] = &mut scratch.lanes;
-            for lane in 0..panel.lanes {
-                // Lanes past the rows repeat the last: finite numbers.
-                let lane_row = panel.first + lane.min(panel.num_rows - 1);
-                let row = self.live.start + lane_row as u64;
-                let (head, query) = (self.head(row), self.query(row));
-                slope_of[lane] = slopes.read_value(*isa, [batch_idx, head, 0]);
-                #[expect(clippy::cast_precision_loss, reason = "distances above 2^24 are rounded")]
-                let first = (keys.start - query.cast_signed() - off) as f32;
-                first_of[lane] = first;
-            }
-            let (slopes, firsts) = (&slope_of[..panel.lanes], &first_of[..panel.lanes]);
-            isa.run(panel.lanes, Alibi { slopes, firsts, scores });
+        let [slope_of, first_of] = &mut scratch.lanes;
+        for lane in 0..panel.lanes {
+            // Lanes past the rows repeat the last: finite numbers.
+            let lane_row = panel.first + lane.min(panel.num_rows - 1);
+            let found = self.slope_and_first(self.live.start + lane_row as u64, keys);
+            let Some((slope, first)) = found else { return };
+            (slope_of[lane], first_of[lane]) = (slope, first);
         }
+        let (slopes, firsts) = (&slope_of[..panel.lanes], &first_of[..panel.lanes]);
+        isa.run(panel.lanes, Alibi { slopes, firsts, scores });
+    }
+
+    /// ALiBi's slope of a row, and the distance of the first of some keys from the row's own
+    /// position.
+    pub(super) fn slope_and_first(&self, row: u64, keys: &Range<i64>) -> Option<(f32, f32)> {
+        let Work { facts, tensors, isa, .. } = self.work;
+        let (slopes, align) = (tensors.alibi_slopes?, facts.alibi()?);
+        let Sequence { batch_idx, q_len, kv_len, .. } = self.unit.sequence;
+        let off = align.offset(q_len.cast_signed(), kv_len.cast_signed());
+        let slope = slopes.read_value(*isa, [batch_idx, self.head(row), 0]);
+        #[expect(clippy::cast_precision_loss, reason = "distances above 2^24 are rounded")]
+        let first = (keys.start - self.query(row).cast_signed() - off) as f32;
+        Some((slope, first))
     }
 
     /// Hides what a row of the panel does not see of the keys that some row of it sees.
-    pub(super) fn hide(&self, panel: Panel, keys: &Range<i64>, scratch: &mut Scratch<'_>) {
+    fn hide(&self, panel: Panel, keys: &Range<i64>, scratch: &mut Scratch<'_>) {
         let Range { start: first, end } = self.queries(panel.first, panel.num_rows);
         // Both ends of what is seen only grow with the query.
         if self.seen(first.cast_unsigned(), keys).end == keys.end
@@ -220,13 +228,13 @@ impl Block<'_> {
     }
 
     /// What a query sees of some keys.
-    fn seen(&self, query: u64, keys: &Range<i64>) -> Range<i64> {
+    pub(super) fn seen(&self, query: u64, keys: &Range<i64>) -> Range<i64> {
         let seen = self.visible.of(query.cast_signed()..query.cast_signed() + 1);
         seen.start.clamp(keys.start, keys.end)..seen.end.clamp(keys.start, keys.end)
     }
 
     /// The queries of some rows, counted from the first live one; there is at least one.
-    fn queries(&self, first: usize, num_rows: usize) -> Range<i64> {
+    pub(super) fn queries(&self, first: usize, num_rows: usize) -> Range<i64> {
         let first = self.live.start + first as u64;
         let last = first + num_rows as u64 - 1;
         self.query(first).cast_signed()..self.query(last).cast_signed() + 1

@@ -1,250 +1,227 @@
-//! A few rows of Q, as in decoding: K and V are read once, as they are.
+//! A few rows of Q, as in decoding: K and V are read once, as they lie.
 //!
-//! With fewer rows than a vector has lanes, vectors go along the columns instead: a score is a dot
-//! product, and O adds up weighted rows of V. Between the two, scores lie as in a panel.
+//! With fewer rows than a vector has lanes, vectors go along the columns for both products and along
+//! the keys for the softmax between them: scores lie as `[row][key]`.
 
 use std::ops::Range;
 
 use super::attend::Panel;
 use super::block::{Block, Work, count};
+use super::few_products::{Ahead, Dot, FoldRow, WeightedSum};
 use super::pack;
-use super::panel::Fold;
+use super::panel::SoftCap;
 use super::scratch::{Scratch, padded, pitch};
-use super::setup::{Sequence, Unit};
+use super::setup::Unit;
 use super::tensors::Rows;
-use crate::memory::{Element, Float};
-use crate::support::MAX_BLOCK_N;
-use crate::vector::{Number, Program, Simd};
+use crate::memory::{Element, Float, Strided};
+use crate::vector::Number;
 
 /// Most rows of a unit for which this is the faster way.
 pub(super) const MAX_FEW: usize = 4;
 
+/// Tiles of keys that few rows take at once: long stretches of memory. Scores of all rows fit where
+/// those of a whole panel do.
+const FEW_BLOCKS: usize = 8;
+
 impl Block<'_> {
-    /// The rows of a unit, all of which see some of the keys, against a tile of them.
+    /// Keys that few rows take at once.
+    pub(super) fn few_keys(&self) -> usize {
+        FEW_BLOCKS * self.work.tile.block_n
+    }
+
+    /// The few rows of a unit against some of the keys that they see.
     pub(super) fn step_few(&self, panel: Panel, keys: &Range<i64>, scratch: &mut Scratch<'_>) {
-        let Work { tensors, isa, .. } = self.work;
-        let Unit { sequence: Sequence { batch_idx, kv_start, .. }, kv_head, .. } = self.unit;
-        let k = tensors.keys(batch_idx, kv_head, kv_start);
-        match k.tensor.contiguous().filter(|_| k.has_rows()) {
-            Some(Float::F16) => self.score_few::<half::f16>(panel, (&k, keys), scratch),
-            Some(Float::Bf16) => self.score_few::<half::bf16>(panel, (&k, keys), scratch),
-            Some(Float::F32) => self.score_few::<f32>(panel, (&k, keys), scratch),
-            None => self.score_gathered(panel, (&k, keys), scratch),
+        let Unit { sequence, kv_head, .. } = self.unit;
+        let k = self.work.tensors.keys(&sequence, kv_head);
+        let v = self.work.tensors.values(&sequence, kv_head);
+        let rows = [&k, &v];
+        match k.contiguous() {
+            Some(Float::F16) => self.score_few::<half::f16>(panel, rows, keys, scratch),
+            Some(Float::Bf16) => self.score_few::<half::bf16>(panel, rows, keys, scratch),
+            Some(Float::F32) => self.score_few::<f32>(panel, rows, keys, scratch),
+            None => self.score_gathered(panel, &k, keys, scratch),
         }
-        self.modify(panel, keys, scratch);
-        self.hide(panel, keys, scratch);
-        let scores = &mut scratch.scores[..count(keys) * panel.lanes];
-        let correction = &mut scratch.correction[..panel.lanes];
-        let (max, sum) = (&mut scratch.max[..panel.lanes], &mut scratch.sum[..panel.lanes]);
-        isa.run(panel.lanes, Fold { scores, max, sum, correction });
-        let v = tensors.values(batch_idx, kv_head, kv_start);
-        match v.tensor.contiguous().filter(|_| v.has_rows()) {
-            Some(Float::F16) => self.weigh_few::<half::f16>(panel, (&v, keys), scratch),
-            Some(Float::Bf16) => self.weigh_few::<half::bf16>(panel, (&v, keys), scratch),
-            Some(Float::F32) => self.weigh_few::<f32>(panel, (&v, keys), scratch),
-            None => self.weigh_gathered(panel, (&v, keys), scratch),
+        for row in 0..panel.num_rows {
+            self.fold_few(row, keys, scratch);
+        }
+        match v.contiguous() {
+            Some(Float::F16) => self.weigh_few::<half::f16>(panel, rows, keys, scratch),
+            Some(Float::Bf16) => self.weigh_few::<half::bf16>(panel, rows, keys, scratch),
+            Some(Float::F32) => self.weigh_few::<f32>(panel, rows, keys, scratch),
+            None => self.weigh_gathered(panel, &v, keys, scratch),
         }
     }
 
+    /// Scores, run by run of rows of K that lie at one distance; rows of V are asked for meanwhile.
     fn score_few<T: Element>(
         &self,
         panel: Panel,
-        (rows, keys): (&Rows<'_>, &Range<i64>),
+        [k, v]: [&Rows<'_>; 2],
+        keys: &Range<i64>,
         scratch: &mut Scratch<'_>,
     ) {
-        let found = self.find::<T>(rows, keys);
-        self.score_rows(panel, &found[..count(keys)], (scratch.q, scratch.scores));
+        let errors = self.work.errors;
+        pack::for_each_run::<T>((k, unsigned(keys)), errors, |within, run| {
+            let first = keys.start.cast_unsigned() + within.start as u64;
+            let ahead = pack::ahead((v, first), within.len(), errors);
+            self.score_run(panel, (&run, &ahead), within, scratch);
+        });
     }
 
     fn score_gathered(
         &self,
         panel: Panel,
-        (rows, keys): (&Rows<'_>, &Range<i64>),
+        k: &Rows<'_>,
+        keys: &Range<i64>,
         scratch: &mut Scratch<'_>,
     ) {
         let (on_q, _) = self.columns();
-        let which = keys.start.cast_unsigned()..keys.end.cast_unsigned();
-        let to = (&mut *scratch.k, on_q, pitch(on_q));
-        pack::rows(self.work.isa, (rows, which), to, self.work.errors);
-        let gathered = in_tile(scratch.k, on_q);
-        self.score_rows(panel, &gathered[..count(keys)], (scratch.q, scratch.scores));
+        let block_n = self.work.tile.block_n;
+        for (first, within) in tiles(keys, block_n) {
+            let which = first..first + within.len() as u64;
+            let k_tile = std::mem::take(&mut scratch.k);
+            let to = (&mut *k_tile, on_q, pitch(on_q));
+            pack::gather(self.work.isa, (k, which), to, self.work.errors);
+            let run = Strided::of(k_tile, on_q, pitch(on_q));
+            self.score_run(panel, (&run, &Ahead::NOTHING), within, scratch);
+            scratch.k = k_tile;
+        }
     }
 
-    fn score_rows<T: Number>(
+    fn score_run<T: Number>(
         &self,
         panel: Panel,
-        k: &[&[T]],
-        (q, scores): (&[f32], &mut [f32]),
+        (k, ahead): (&Strided<'_, T>, &Ahead),
+        within: Range<usize>,
+        scratch: &mut Scratch<'_>,
     ) {
+        let Work { facts, isa, .. } = self.work;
         let (on_q, _) = self.columns();
-        let scores = &mut scores[..k.len() * panel.lanes];
-        // Lanes past the rows hold numbers, whatever they are made of.
-        scores.fill(0.0);
-        let (q, scale) = (&q[..panel.num_rows * on_q], self.work.facts.softmax_scale());
-        self.work.isa.run(panel.lanes, Dot { k, q, scale, scores });
+        for row in 0..panel.num_rows {
+            let q = &scratch.q[row * on_q..][..on_q];
+            let scores = &mut scratch.scores[row * self.few_keys()..][within.clone()];
+            let ahead = if row == 0 { ahead } else { &Ahead::NOTHING };
+            let scale = facts.softmax_scale();
+            isa.run(isa.lanes(), Dot { k, ahead, q, scale, scores });
+        }
     }
 
+    /// Turns the scores of a row into weights.
+    fn fold_few(&self, row: usize, keys: &Range<i64>, scratch: &mut Scratch<'_>) {
+        let Work { isa, .. } = self.work;
+        let num_keys = count(keys);
+        let all = &mut scratch.scores[row * self.few_keys()..][..self.few_keys()];
+        let scores = &mut all[..num_keys.next_multiple_of(isa.lanes())];
+        let of_block = self.live.start + row as u64;
+        let seen = self.seen(self.query(of_block), keys);
+        let visible = count(&(keys.start..seen.start))..count(&(keys.start..seen.end));
+        scores[num_keys..].fill(f32::NEG_INFINITY);
+        self.modify_few(of_block, (&mut *scores, num_keys), keys, scratch.row);
+        scores[..visible.start].fill(f32::NEG_INFINITY);
+        scores[visible.end..].fill(f32::NEG_INFINITY);
+        let (max, sum) = (&mut scratch.max[row], &mut scratch.sum[row]);
+        scratch.correction[row] = isa.run(isa.lanes(), FoldRow { scores, max, sum });
+    }
+
+    /// Soft cap, bias and ALiBi, on the scores of a row, padded to whole vectors.
+    fn modify_few(
+        &self,
+        row: u64,
+        (scores, num_keys): (&mut [f32], usize),
+        keys: &Range<i64>,
+        bias_row: &mut [f32],
+    ) {
+        let Work { facts, tensors, isa, .. } = self.work;
+        let (head, query) = (self.head(row), self.query(row));
+        let batch_idx = self.unit.sequence.batch_idx;
+        if let Some(cap) = facts.soft_cap() {
+            isa.run(isa.lanes(), SoftCap { cap, scores: &mut *scores });
+        }
+        let scores = &mut scores[..num_keys];
+        if let Some(bias) = &tensors.bias {
+            let seen = self.seen(query, keys);
+            let index = bias.broadcast([batch_idx, head, query]);
+            let seen_scores = &mut scores[count(&(keys.start..seen.start))..][..count(&seen)];
+            let firsts = (seen.start.cast_unsigned()..).step_by(bias_row.len().max(1));
+            for (first, scores) in firsts.zip(seen_scores.chunks_mut(bias_row.len().max(1))) {
+                let bias_row = &mut bias_row[..scores.len()];
+                bias.read(*isa, index, first, bias_row);
+                scores.iter_mut().zip(bias_row).for_each(|(score, &mut bias)| *score += bias);
+            }
+        }
+        if let Some((slope, first)) = self.slope_and_first(row, keys) {
+            for (at, score) in (0_u16..).zip(scores) {
+                *score -= slope * (first + f32::from(at)).abs();
+            }
+        }
+    }
+
+    /// Adds weighted rows of V, run by run; the next rows of K are asked for meanwhile.
     fn weigh_few<T: Element>(
         &self,
         panel: Panel,
-        (rows, keys): (&Rows<'_>, &Range<i64>),
+        [k, v]: [&Rows<'_>; 2],
+        keys: &Range<i64>,
         scratch: &mut Scratch<'_>,
     ) {
-        let found = self.find::<T>(rows, keys);
-        let (weights, correction) = (&*scratch.scores, &*scratch.correction);
-        self.weigh_rows(panel, &found[..count(keys)], (weights, correction), scratch.o);
+        let errors = self.work.errors;
+        let end = self.visible.of(self.queries(0, self.num_rows())).end;
+        pack::for_each_run::<T>((v, unsigned(keys)), errors, |within, run| {
+            let next = keys.end + i64::try_from(within.start).unwrap_or(i64::MAX);
+            let ahead = pack::ahead((k, next.cast_unsigned()), within.len(), errors);
+            let ahead = if next < end { ahead } else { Ahead::NOTHING };
+            self.weigh_run(panel, (&run, &ahead), within, scratch);
+        });
     }
 
     fn weigh_gathered(
         &self,
         panel: Panel,
-        (rows, keys): (&Rows<'_>, &Range<i64>),
+        v: &Rows<'_>,
+        keys: &Range<i64>,
         scratch: &mut Scratch<'_>,
     ) {
         let (_, on_v) = self.columns();
-        let which = keys.start.cast_unsigned()..keys.end.cast_unsigned();
-        let to = (&mut *scratch.v, on_v, pitch(on_v));
-        pack::rows(self.work.isa, (rows, which), to, self.work.errors);
-        let gathered = in_tile(scratch.v, on_v);
-        let (weights, correction) = (&*scratch.scores, &*scratch.correction);
-        self.weigh_rows(panel, &gathered[..count(keys)], (weights, correction), scratch.o);
+        let block_n = self.work.tile.block_n;
+        for (first, within) in tiles(keys, block_n) {
+            let which = first..first + within.len() as u64;
+            let v_tile = std::mem::take(&mut scratch.v);
+            let to = (&mut *v_tile, on_v, pitch(on_v));
+            pack::gather(self.work.isa, (v, which), to, self.work.errors);
+            let run = Strided::of(v_tile, on_v, pitch(on_v));
+            self.weigh_run(panel, (&run, &Ahead::NOTHING), within, scratch);
+            scratch.v = v_tile;
+        }
     }
 
-    fn weigh_rows<T: Number>(
+    fn weigh_run<T: Number>(
         &self,
         panel: Panel,
-        v: &[&[T]],
-        (weights, correction): (&[f32], &[f32]),
-        o: &mut [f32],
+        (v, ahead): (&Strided<'_, T>, &Ahead),
+        within: Range<usize>,
+        scratch: &mut Scratch<'_>,
     ) {
+        let isa = self.work.isa;
         let (_, on_v) = self.columns();
-        let weights = &weights[..v.len() * panel.lanes];
-        let pitch = padded(on_v);
-        for (row, o) in o.chunks_exact_mut(pitch).take(panel.num_rows).enumerate() {
-            let (o, correction) = (&mut o[..on_v], correction[row]);
-            self.work.isa.run(panel.lanes, WeightedSum { v, weights, row, correction, o });
-        }
-    }
-
-    /// Rows of K or V where they lie.
-    fn find<'a, T: Element>(&self, rows: &Rows<'a>, keys: &Range<i64>) -> [&'a [T]; MAX_BLOCK_N] {
-        let mut found: [&[T]; MAX_BLOCK_N] = [&[]; MAX_BLOCK_N];
-        let which = keys.start.cast_unsigned()..keys.end.cast_unsigned();
-        for (row, found) in which.zip(&mut found) {
-            if let Some(index) = rows.find(row, self.work.errors) {
-                *found = rows.tensor.columns(index);
-            }
-        }
-        found
-    }
-}
-
-/// The rows of a tile in scratch.
-fn in_tile(tile: &[f32], columns: usize) -> [&[f32]; MAX_BLOCK_N] {
-    let mut rows: [&[f32]; MAX_BLOCK_N] = [&[]; MAX_BLOCK_N];
-    for (row, from) in rows.iter_mut().zip(tile.chunks_exact(pitch(columns))) {
-        *row = &from[..columns];
-    }
-    rows
-}
-
-/// Vectors whose sums are kept apart, so that none waits for the one before.
-const APART: usize = 4;
-
-/// `scores[key][row] = scale * q[row] . k[key]`.
-#[derive(Debug)]
-struct Dot<'a, T> {
-    k: &'a [&'a [T]],
-    /// Rows of as many columns as those of K.
-    q: &'a [f32],
-    scale: f32,
-    /// `[key][lane]`; lanes past the rows are left alone.
-    scores: &'a mut [f32],
-}
-
-impl<T: Number> Program for Dot<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd, const N: usize, const M: usize>(self, simd: S) {
-        for (k, scores) in self.k.iter().zip(self.scores.chunks_exact_mut(N * S::LANES)) {
-            for (q, score) in self.q.chunks_exact(k.len()).zip(scores) {
-                *score = self.scale * dot(simd, k, q);
-            }
+        for row in 0..panel.num_rows {
+            let weights = &scratch.scores[row * self.few_keys()..][within.clone()];
+            let o = &mut scratch.o[row * padded(on_v)..][..on_v];
+            // What was there before this step is corrected once.
+            let correction = if within.start == 0 { scratch.correction[row] } else { 1.0 };
+            let ahead = if row == 0 { ahead } else { &Ahead::NOTHING };
+            isa.run(isa.lanes(), WeightedSum { v, ahead, weights, correction, o });
         }
     }
 }
 
-#[inline(always)]
-fn dot<S: Simd, T: Number>(simd: S, k: &[T], q: &[f32]) -> f32 {
-    let mut sums = [simd.splat(0.0); APART];
-    let (mut k, mut q) = (k.chunks_exact(APART * S::LANES), q.chunks_exact(APART * S::LANES));
-    for (k, q) in k.by_ref().zip(q.by_ref()) {
-        for (at, sum) in sums.iter_mut().enumerate() {
-            let (k, q) = (T::load(simd, &k[at * S::LANES..]), simd.load(&q[at * S::LANES..]));
-            *sum = simd.mul_add(k, q, *sum);
-        }
-    }
-    let mut sum = simd.add(simd.add(sums[0], sums[2]), simd.add(sums[1], sums[3]));
-    let mut k = k.remainder().chunks_exact(S::LANES);
-    let mut q = q.remainder().chunks_exact(S::LANES);
-    for (k, q) in k.by_ref().zip(q.by_ref()) {
-        sum = simd.mul_add(T::load(simd, k), simd.load(q), sum);
-    }
-    let tail = k.remainder().iter().zip(q.remainder());
-    tail.fold(simd.sum(sum), |sum, (k, q)| sum + k.widen() * q)
+fn unsigned(keys: &Range<i64>) -> Range<u64> {
+    keys.start.cast_unsigned()..keys.end.cast_unsigned()
 }
 
-/// `o = correction * o + sum of weights[key][row] * v[key]`.
-#[derive(Debug)]
-struct WeightedSum<'a, T> {
-    v: &'a [&'a [T]],
-    /// `[key][lane]`.
-    weights: &'a [f32],
-    row: usize,
-    correction: f32,
-    o: &'a mut [f32],
-}
-
-impl<T: Number> Program for WeightedSum<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd, const N: usize, const M: usize>(self, simd: S) {
-        let Self { v, weights, row, correction, o } = self;
-        let factor = simd.splat(correction);
-        let mut column = 0;
-        let mut wide = o.chunks_exact_mut(APART * S::LANES);
-        for o in wide.by_ref() {
-            let mut sums = [factor; APART];
-            for (at, sum) in sums.iter_mut().enumerate() {
-                *sum = simd.mul(simd.load(&o[at * S::LANES..]), factor);
-            }
-            for (v, weights) in v.iter().zip(weights.chunks_exact(N * S::LANES)) {
-                let (v, weight) = (&v[column..][..APART * S::LANES], simd.splat(weights[row]));
-                for (at, sum) in sums.iter_mut().enumerate() {
-                    *sum = simd.mul_add(T::load(simd, &v[at * S::LANES..]), weight, *sum);
-                }
-            }
-            for (at, &sum) in sums.iter().enumerate() {
-                simd.store(sum, &mut o[at * S::LANES..]);
-            }
-            column += APART * S::LANES;
-        }
-        let mut narrow = wide.into_remainder().chunks_exact_mut(S::LANES);
-        for o in narrow.by_ref() {
-            let mut sum = simd.mul(simd.load(o), factor);
-            for (v, weights) in v.iter().zip(weights.chunks_exact(N * S::LANES)) {
-                sum = simd.mul_add(T::load(simd, &v[column..]), simd.splat(weights[row]), sum);
-            }
-            simd.store(sum, o);
-            column += S::LANES;
-        }
-        for (column, o) in (column..).zip(narrow.into_remainder()) {
-            let weighted = v.iter().zip(weights.chunks_exact(N * S::LANES));
-            *o = weighted.fold(*o * correction, |sum, (v, weights)| {
-                sum + v[column].widen() * weights[row]
-            });
-        }
-    }
+/// Keys by tiles: the first of each, and where they are among all.
+fn tiles(keys: &Range<i64>, block_n: usize) -> impl Iterator<Item = (u64, Range<usize>)> + use<> {
+    let (first, num_keys) = (keys.start.cast_unsigned(), count(keys));
+    (0..num_keys)
+        .step_by(block_n)
+        .map(move |begin| (first + begin as u64, begin..num_keys.min(begin + block_n)))
 }

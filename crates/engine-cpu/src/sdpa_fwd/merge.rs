@@ -120,7 +120,10 @@ mod tests {
         assert!((o - (4.0 + weight)).abs() < 1e-6 && max == 1.0);
         assert!((sum - (1.0 + 2.0 * weight)).abs() < 1e-6);
         // A sink of +inf stays the max, and no key has weight beside it.
-        assert_eq!(merged(&[(0.0, f32::INFINITY, 1.0), (5.0, 1.0, 2.0)]), (0.0, f32::INFINITY, 1.0));
+        assert_eq!(
+            merged(&[(0.0, f32::INFINITY, 1.0), (5.0, 1.0, 2.0)]),
+            (0.0, f32::INFINITY, 1.0)
+        );
         assert!(merged(&[(1.0, 0.0, f32::NAN), (1.0, 0.0, 1.0)]).2.is_nan());
     }
 }

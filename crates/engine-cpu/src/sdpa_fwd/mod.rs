@@ -8,6 +8,7 @@ mod attend;
 mod band;
 mod block;
 mod few;
+mod few_products;
 mod merge;
 mod pack;
 mod panel;
@@ -24,7 +25,6 @@ use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterato
 pub(crate) use merge::Partial;
 pub(crate) use scratch::Scratch;
 pub(crate) use setup::Sequence;
-
 
 use crate::memory::{as_usize, workspace_slice, workspace_u32, workspace_u64};
 use crate::support::{Regions, Tile};

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use frazil_core::{Call, ErrorWord, Role, SdpaFwdFacts, SideFacts};
 
-use crate::memory::{Axes, Input, Ints, Output, RowIndex};
+use super::setup::Sequence;
+use crate::memory::{Axes, Float, Input, Ints, Output, RowIndex};
 
 /// `[B, H, S, D]`, `[pages, H, page_size, D]`.
 const FOUR: Axes = [Some(0), Some(1), Some(2), Some(3)];
@@ -143,15 +144,17 @@ impl Tensors {
     }
 
     /// How the rows of K of one sequence and head are found.
-    pub(crate) fn keys(&self, batch_idx: u64, head: u64, start: u64) -> Rows<'_> {
+    pub(crate) fn keys(&self, sequence: &Sequence, head: u64) -> Rows<'_> {
         let pages = self.pages(self.table_k, self.k, ErrorWord::PAGE_K);
-        Rows { tensor: &self.k, pages, batch_idx, head, start }
+        let Sequence { batch_idx, kv_start: start, kv_len: len, .. } = *sequence;
+        Rows { tensor: &self.k, pages, batch_idx, head, start, len }
     }
 
     /// How the rows of V of one sequence and head are found.
-    pub(crate) fn values(&self, batch_idx: u64, head: u64, start: u64) -> Rows<'_> {
+    pub(crate) fn values(&self, sequence: &Sequence, head: u64) -> Rows<'_> {
         let pages = self.pages(self.table_v, self.v, ErrorWord::PAGE_V);
-        Rows { tensor: &self.v, pages, batch_idx, head, start }
+        let Sequence { batch_idx, kv_start: start, kv_len: len, .. } = *sequence;
+        Rows { tensor: &self.v, pages, batch_idx, head, start, len }
     }
 
     fn pages(&self, table: Option<Ints>, pool: Input, error: ErrorWord) -> Option<Pages> {
@@ -169,6 +172,8 @@ pub(crate) struct Rows<'a> {
     head: u64,
     /// First row where packed. Packed tensors have an outer extent of 1.
     start: u64,
+    /// Live rows.
+    pub(crate) len: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -180,23 +185,28 @@ struct Pages {
 }
 
 impl Rows<'_> {
-    /// Whether every live row lies somewhere: a pool may have no page at all.
-    pub(crate) fn has_rows(&self) -> bool {
-        self.pages.is_none_or(|pages| pages.num_pages > 0)
+    /// The type of the elements, where every live row lies somewhere (a pool may have no page at
+    /// all) and its columns together.
+    pub(crate) fn contiguous(&self) -> Option<Float> {
+        let has_rows = self.pages.is_none_or(|pages| pages.num_pages > 0);
+        self.tensor.contiguous().filter(|_| has_rows)
     }
 
-    /// Where a live row lies; `None` when the pool has no page at all. A page id outside the pool
-    /// is clamped and leaves its bit in `errors`.
-    pub(crate) fn find(&self, row: u64, errors: &AtomicU32) -> Option<RowIndex> {
+    /// Where a live row lies, and how many rows from it on lie one after another; `None` when the
+    /// pool has no page at all. A page id outside the pool is clamped and leaves its bit in
+    /// `errors`.
+    pub(crate) fn find(&self, row: u64, errors: &AtomicU32) -> Option<(RowIndex, u64)> {
         let Some(pages) = &self.pages else {
             let outer = if self.tensor.extents()[0] == 1 { 0 } else { self.batch_idx };
-            return Some([outer, self.head, self.start + row]);
+            let row = self.start + row;
+            return Some(([outer, self.head, row], self.tensor.extents()[2] - row));
         };
         let id = pages.table.get(self.batch_idx, row / pages.page_size);
         let page = u64::try_from(id).unwrap_or(0).min(pages.num_pages.saturating_sub(1));
         if u64::try_from(id) != Ok(page) || pages.num_pages == 0 {
             errors.fetch_or(pages.error.0, Ordering::Relaxed);
         }
-        (pages.num_pages > 0).then_some([page, self.head, row % pages.page_size])
+        let within = row % pages.page_size;
+        (pages.num_pages > 0).then_some(([page, self.head, within], pages.page_size - within))
     }
 }

@@ -42,8 +42,23 @@ pub(crate) trait Simd: Copy {
         yes: Self::Vector,
         no: Self::Vector,
     ) -> Self::Vector;
+    /// Asks for the cache line of an address, where the processor has an instruction for it.
+    fn prefetch(self, address: usize);
     /// The sum of all lanes.
     fn sum(self, vector: Self::Vector) -> f32;
+    /// The sum of all lanes of each.
+    #[inline(always)]
+    fn sums(self, vectors: [Self::Vector; 4]) -> [f32; 4] {
+        let [a, b, c, d] = vectors;
+        [self.sum(a), self.sum(b), self.sum(c), self.sum(d)]
+    }
+    /// The greatest lane; none is NaN.
+    #[inline(always)]
+    fn greatest(self, vector: Self::Vector) -> f32 {
+        let mut lanes = [f32::NEG_INFINITY; 16];
+        self.store(vector, &mut lanes);
+        lanes.into_iter().fold(f32::NEG_INFINITY, f32::max)
+    }
     /// `2^n` for the integer `n >= -127` in the low 9 bits of each number's representation, 0 for
     /// -127.
     fn power_of_two(self, bits: Self::Vector) -> Self::Vector;
@@ -95,6 +110,9 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn prefetch(self, _address: usize) {}
+
+    #[inline(always)]
     fn sum(self, vector: [f32; 8]) -> f32 {
         let [a, b, c, d, e, f, g, h] = vector;
         ((a + e) + (c + g)) + ((b + f) + (d + h))
@@ -141,12 +159,7 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn select_greater(
-        self,
-        (a, b): ([f32; 8], [f32; 8]),
-        yes: [f32; 8],
-        no: [f32; 8],
-    ) -> [f32; 8] {
+    fn select_greater(self, (a, b): ([f32; 8], [f32; 8]), yes: [f32; 8], no: [f32; 8]) -> [f32; 8] {
         std::array::from_fn(|at| if a[at] > b[at] { yes[at] } else { no[at] })
     }
 
@@ -196,6 +209,14 @@ macro_rules! by_intrinsics {
             fn load_bf16(self, from: &[bf16]) -> Self::Vector {
                 // SAFETY: as in `splat`.
                 unsafe { $load_bf16(from) }
+            }
+
+            #[inline(always)]
+            fn prefetch(self, address: usize) {
+                let address = std::ptr::without_provenance(address);
+                // SAFETY: the instruction is there on every such processor, reads nothing that the
+                // program sees and takes any address.
+                unsafe { x86::_mm_prefetch::<{ x86::_MM_HINT_T1 }>(address) }
             }
 
             #[inline(always)]
@@ -337,8 +358,10 @@ fn load_bf16x8(from: &[bf16]) -> x86::__m256 {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn sum_x8(vector: x86::__m256) -> f32 {
-    let halves =
-        x86::_mm_add_ps(x86::_mm256_castps256_ps128(vector), x86::_mm256_extractf128_ps::<1>(vector));
+    let halves = x86::_mm_add_ps(
+        x86::_mm256_castps256_ps128(vector),
+        x86::_mm256_extractf128_ps::<1>(vector),
+    );
     let quarters = x86::_mm_add_ps(halves, x86::_mm_movehl_ps(halves, halves));
     x86::_mm_cvtss_f32(x86::_mm_add_ss(quarters, x86::_mm_movehdup_ps(quarters)))
 }

@@ -1,0 +1,188 @@
+//! The arithmetic of a few rows: dot products, the softmax of a row, weighted sums.
+
+use crate::memory::Strided;
+use crate::vector::{Number, Program, Simd, exp2};
+
+/// Rows that are asked for ahead of their use, so that memory is never idle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ahead {
+    pub(super) address: usize,
+    /// Bytes from row to row.
+    pub(super) pitch: usize,
+    pub(super) num_rows: usize,
+    pub(super) row_bytes: usize,
+}
+
+impl Ahead {
+    pub(super) const NOTHING: Self = Self { address: 0, pitch: 0, num_rows: 0, row_bytes: 0 };
+
+    /// Asks for one row.
+    #[inline(always)]
+    fn ask<S: Simd>(&self, simd: S, row: usize) {
+        if row < self.num_rows {
+            let first = self.address + row * self.pitch;
+            for line in (0..self.row_bytes).step_by(64) {
+                simd.prefetch(first + line);
+            }
+        }
+    }
+}
+
+/// Rows of K whose dot products are made at once.
+const GROUP: usize = 4;
+
+/// `scores[key] = scale * q . k[key]`.
+#[derive(Debug)]
+pub(super) struct Dot<'a, T> {
+    /// At least as many rows as there are scores.
+    pub(super) k: &'a Strided<'a, T>,
+    pub(super) ahead: &'a Ahead,
+    pub(super) q: &'a [f32],
+    pub(super) scale: f32,
+    pub(super) scores: &'a mut [f32],
+}
+
+impl<T: Number> Program for Dot<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd, const N: usize, const M: usize>(self, simd: S) {
+        let Self { k, ahead, q, scale, scores } = self;
+        for (group, scores) in scores.chunks_mut(GROUP).enumerate() {
+            let first = group * GROUP;
+            let mut rows: [&[T]; GROUP] = [&[]; GROUP];
+            for (at, row) in rows.iter_mut().enumerate() {
+                ahead.ask(simd, first + at);
+                // The last group repeats its last row.
+                *row = k.row(first + at.min(scores.len() - 1));
+            }
+            for (score, product) in scores.iter_mut().zip(dots(simd, rows, q)) {
+                *score = scale * product;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn dots<S: Simd, T: Number>(simd: S, rows: [&[T]; GROUP], q: &[f32]) -> [f32; GROUP] {
+    let columns = q.len();
+    let rows = [&rows[0][..columns], &rows[1][..columns], &rows[2][..columns], &rows[3][..columns]];
+    let mut sums = [simd.splat(0.0); GROUP];
+    let mut column = 0;
+    while column + S::LANES <= columns {
+        let q = simd.load(&q[column..]);
+        for (sum, row) in sums.iter_mut().zip(&rows) {
+            *sum = simd.mul_add(T::load(simd, &row[column..]), q, *sum);
+        }
+        column += S::LANES;
+    }
+    let mut products = simd.sums(sums);
+    for column in column..columns {
+        for (product, row) in products.iter_mut().zip(&rows) {
+            *product += row[column].widen() * q[column];
+        }
+    }
+    products
+}
+
+/// Turns the scores of a row into weights relative to the greatest score so far; gives what the sum
+/// of weighted rows of V so far is to be multiplied by.
+#[derive(Debug)]
+pub(super) struct FoldRow<'a> {
+    /// Whole vectors; -inf where there is no key to be seen.
+    pub(super) scores: &'a mut [f32],
+    /// Greatest score; -inf before the first key. Never NaN.
+    pub(super) max: &'a mut f32,
+    /// Sum of `exp(score - max)`; NaN once a score was.
+    pub(super) sum: &'a mut f32,
+}
+
+impl Program for FoldRow<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<S: Simd, const N: usize, const M: usize>(self, simd: S) -> f32 {
+        let Self { scores, max, sum } = self;
+        let mut lanes = simd.splat(*max);
+        for scores in scores.chunks_exact(S::LANES) {
+            // A NaN is passed over here; the sum reports it.
+            lanes = simd.max(simd.load(scores), lanes);
+        }
+        let before = *max;
+        *max = simd.greatest(lanes);
+        // With every score -inf so far any finite reference gives weights of 0, and no NaN.
+        let reference = if *max > f32::NEG_INFINITY { *max } else { 0.0 };
+        let log2_e = simd.splat(std::f32::consts::LOG2_E);
+        let mut sums = simd.splat(0.0);
+        for scores in scores.chunks_exact_mut(S::LANES) {
+            let score = simd.sub(simd.load(scores), simd.splat(reference));
+            let weight = exp2(simd, simd.mul(score, log2_e));
+            sums = simd.add(sums, weight);
+            simd.store(weight, scores);
+        }
+        let correction = if *max > before { (before - reference).exp() } else { 1.0 };
+        *sum = *sum * correction + simd.sum(sums);
+        correction
+    }
+}
+
+/// Vectors of columns whose sums are kept apart, so that none waits for the one before.
+const APART: usize = 4;
+
+/// `o = correction * o + sum of weights[key] * v[key]`.
+#[derive(Debug)]
+pub(super) struct WeightedSum<'a, T> {
+    /// At least as many rows as there are weights, each of at least as many columns as O.
+    pub(super) v: &'a Strided<'a, T>,
+    pub(super) ahead: &'a Ahead,
+    pub(super) weights: &'a [f32],
+    pub(super) correction: f32,
+    pub(super) o: &'a mut [f32],
+}
+
+impl<T: Number> Program for WeightedSum<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd, const N: usize, const M: usize>(self, simd: S) {
+        let Self { v, ahead, weights, correction, o } = self;
+        let factor = simd.splat(correction);
+        let mut column = 0;
+        let mut wide = o.chunks_exact_mut(APART * S::LANES);
+        for o in wide.by_ref() {
+            let mut sums = [factor; APART];
+            for (at, sum) in sums.iter_mut().enumerate() {
+                *sum = simd.mul(simd.load(&o[at * S::LANES..]), factor);
+            }
+            for (key, &weight) in weights.iter().enumerate() {
+                if column == 0 {
+                    ahead.ask(simd, key);
+                }
+                let (v, weight) = (&v.row(key)[column..][..APART * S::LANES], simd.splat(weight));
+                for (at, sum) in sums.iter_mut().enumerate() {
+                    *sum = simd.mul_add(T::load(simd, &v[at * S::LANES..]), weight, *sum);
+                }
+            }
+            for (at, &sum) in sums.iter().enumerate() {
+                simd.store(sum, &mut o[at * S::LANES..]);
+            }
+            column += APART * S::LANES;
+        }
+        let mut narrow = wide.into_remainder().chunks_exact_mut(S::LANES);
+        for o in narrow.by_ref() {
+            let mut sum = simd.mul(simd.load(o), factor);
+            for (key, &weight) in weights.iter().enumerate() {
+                let v = T::load(simd, &v.row(key)[column..]);
+                sum = simd.mul_add(v, simd.splat(weight), sum);
+            }
+            simd.store(sum, o);
+            column += S::LANES;
+        }
+        for (column, o) in (column..).zip(narrow.into_remainder()) {
+            let weighted = weights.iter().enumerate();
+            *o = weighted.fold(*o * correction, |sum, (key, &weight)| {
+                sum + v.row(key)[column].widen() * weight
+            });
+        }
+    }
+}
