@@ -1,6 +1,6 @@
 //! What tensors hold before an execute.
 
-use frazil::{DType, Geometry, Role, SdpaFwdFacts, TensorId};
+use frazil::{DType, Geometry, MAX_RANK, Role, SdpaFwdFacts, TensorId};
 use half::{bf16, f16};
 
 use super::Bound;
@@ -25,24 +25,32 @@ pub(super) fn bound<'a>(
 
 /// Calls `visit` with the index of every element and its place in the span.
 pub(super) fn for_each_element(geometry: &Geometry, visit: &mut dyn FnMut(&[u64], usize)) {
-    fn walk(
-        geometry: &Geometry,
-        index: &mut Vec<u64>,
-        at: u64,
-        visit: &mut dyn FnMut(&[u64], usize),
-    ) {
-        let axis = index.len();
-        if axis == geometry.rank() {
-            return visit(index, usize::try_from(at).expect("small"));
-        }
-        for step in 0..geometry.extent(axis) {
-            index.push(step);
-            walk(geometry, index, at + step * geometry.stride(axis), visit);
-            index.pop();
-        }
+    let rank = geometry.rank();
+    let mut strides = [0; MAX_RANK];
+    for (axis, stride) in strides[..rank].iter_mut().enumerate() {
+        *stride = usize::try_from(geometry.stride(axis)).expect("small");
     }
-    if geometry.span() > 0 {
-        walk(geometry, &mut Vec::new(), 0, visit);
+    let (mut index, mut at) = ([0; MAX_RANK], 0);
+    let mut left = if geometry.span() == 0 { 0 } else { geometry.num_elements() };
+    // Few branches for each element: a fuzzer counts them all.
+    while left > 0 {
+        let last = rank - 1;
+        for column in 0..geometry.extent(last) {
+            index[last] = column;
+            visit(&index[..rank], at);
+            at += strides[last];
+            left -= 1;
+        }
+        at -= usize::try_from(geometry.extent(last)).expect("small") * strides[last];
+        for axis in (0..last).rev() {
+            index[axis] += 1;
+            at += strides[axis];
+            if index[axis] < geometry.extent(axis) {
+                break;
+            }
+            at -= usize::try_from(index[axis]).expect("small") * strides[axis];
+            index[axis] = 0;
+        }
     }
 }
 
@@ -147,5 +155,28 @@ pub(super) fn poison_dead_rows(live: &Live, tensors: &mut [Bound], roles: &[(Rol
             element.fill(NAN);
         }
         tensor.memory.keep();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_is_visited_once_in_order() {
+        let visited = |extents: &[i64], strides: &[i64]| {
+            let geometry = Geometry::strided(extents, strides).expect("small");
+            let mut visited = Vec::new();
+            for_each_element(&geometry, &mut |index, at| visited.push((index.to_vec(), at)));
+            visited
+        };
+        assert_eq!(visited(&[3], &[2]), [(vec![0], 0), (vec![1], 2), (vec![2], 4)]);
+        assert!(visited(&[2, 0, 3], &[1, 1, 1]).is_empty());
+        let mut expected = Vec::new();
+        for (a, b, c, d) in (0..2 * 3 * 2 * 4).map(|n| (n / 24, n / 8 % 3, n / 4 % 2, n % 4)) {
+            let at = a * 100 + b * 7 + c * 50 + d;
+            expected.push((vec![a, b, c, d], usize::try_from(at).expect("small")));
+        }
+        assert_eq!(visited(&[2, 3, 2, 4], &[100, 7, 50, 1]), expected);
     }
 }
