@@ -30,7 +30,7 @@ impl Memory {
     /// `len` bytes at an alignment. Between guard zones; or, `tight`, at the very end of the
     /// allocation, where a sanitizer sees reads as well.
     pub(super) fn new(len: usize, align: u32, tight: bool) -> Self {
-        let align = usize::try_from(align).expect("small").max(WORD);
+        let align = usize::try_from(align).expect("small");
         let zone = if tight { 0 } else { ZONE };
         // Room to move the tensor to its alignment; in tight memory to the last place that has it.
         let words =
