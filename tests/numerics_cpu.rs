@@ -36,6 +36,11 @@ fn storage_cases_are_right() {
 }
 
 #[test]
+fn few_rows_against_many_keys_are_right() {
+    run_own("sdpa_fwd_decode");
+}
+
+#[test]
 fn edge_cases_are_right() {
     run_own("sdpa_fwd_edges");
 }

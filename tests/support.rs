@@ -98,6 +98,7 @@ sdpa_fwd sdpa_fwd_cpu Feature(block_mask) 1
 sdpa_fwd sdpa_fwd_cpu Feature(dropout) 3
 sdpa_fwd sdpa_fwd_cpu served 123
 sdpa_fwd_buglog sdpa_fwd_cpu served 92
+sdpa_fwd_decode sdpa_fwd_cpu served 63
 sdpa_fwd_edges sdpa_fwd_cpu served 78
 sdpa_fwd_storage sdpa_fwd_cpu served 104
 ";

@@ -47,7 +47,9 @@ impl Cell {
     pub(crate) fn numbers(&self, rows: usize, seed: u64) -> Vec<f32> {
         let mut state = seed;
         let mut uniform = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 40) as f32 / (1_u64 << 24) as f32 - 0.5
         };
         // The sum of twelve uniform numbers has the variance 1.
@@ -59,7 +61,8 @@ impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { dtype, heads, q_rows, kv_rows, head_dim, mask } = self;
         let mask = if *mask == Mask::Full { "full" } else { "causal" };
-        let rows = if q_rows == kv_rows { q_rows.to_string() } else { format!("{q_rows}x{kv_rows}") };
+        let rows =
+            if q_rows == kv_rows { q_rows.to_string() } else { format!("{q_rows}x{kv_rows}") };
         write!(f, "{dtype}/h{heads}/d{head_dim}/{rows}/{mask}")
     }
 }

@@ -61,7 +61,8 @@ fn prefill(criterion: &mut Criterion, record: &mut Record) {
         for head_dim in [64, 128] {
             for rows in [512, 2048, 8192] {
                 for mask in MASKS {
-                    let cell = Cell { dtype, heads: 8, q_rows: rows, kv_rows: rows, head_dim, mask };
+                    let cell =
+                        Cell { dtype, heads: 8, q_rows: rows, kv_rows: rows, head_dim, mask };
                     ours::bench(&mut group, &cell, record);
                 }
             }
@@ -75,14 +76,8 @@ fn decode(criterion: &mut Criterion, record: &mut Record) {
     for dtype in DTYPES {
         for head_dim in [64, 128] {
             for heads in [1, 8] {
-                let cell = Cell {
-                    dtype,
-                    heads,
-                    q_rows: 1,
-                    kv_rows: 32_768,
-                    head_dim,
-                    mask: Mask::Causal,
-                };
+                let cell =
+                    Cell { dtype, heads, q_rows: 1, kv_rows: 32_768, head_dim, mask: Mask::Causal };
                 let sweep = Sweep::new(cell.kv_bytes());
                 let mut group = criterion.benchmark_group("limit");
                 group.bench_function(format!("read/{}", cell.kv_bytes()), |bencher| {

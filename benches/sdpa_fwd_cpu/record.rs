@@ -66,12 +66,16 @@ impl Record {
         // The faster of both: what the processor can do.
         let product = self.products.iter().copied().fold(f64::NAN, f64::max);
         let named = |name: &'static str| move |&(cell, time): &(Cell, f64)| (name, cell, time);
-        let all = self.ours.iter().map(named("frazil")).chain(self.candle.iter().map(named("candle")));
+        let all =
+            self.ours.iter().map(named("frazil")).chain(self.candle.iter().map(named("candle")));
         all.map(move |(name, cell, time)| {
             let rate = cell.flops() / time;
             if cell.q_rows > 1 {
                 let share = rate / product;
-                return format!("{name} {cell}: {:.1} GFLOP/s, {share:.3} of the product", rate / 1e9);
+                return format!(
+                    "{name} {cell}: {:.1} GFLOP/s, {share:.3} of the product",
+                    rate / 1e9
+                );
             }
             let bytes = cell.kv_bytes();
             let reads = self.reads.iter().filter(|(of, _)| *of == bytes).map(|(_, time)| *time);

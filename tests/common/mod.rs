@@ -9,9 +9,10 @@ use frazil_conformance::peer::{self, PeerFile};
 use frazil_conformance::run::Entry;
 
 /// Our own files of cases, by name.
-pub(crate) const OWN_FILES: [(&str, &str); 4] = [
+pub(crate) const OWN_FILES: [(&str, &str); 5] = [
     ("sdpa_fwd", include_str!("../cases/sdpa_fwd.toml")),
     ("sdpa_fwd_storage", include_str!("../cases/sdpa_fwd_storage.toml")),
+    ("sdpa_fwd_decode", include_str!("../cases/sdpa_fwd_decode.toml")),
     ("sdpa_fwd_edges", include_str!("../cases/sdpa_fwd_edges.toml")),
     ("sdpa_fwd_buglog", include_str!("../cases/sdpa_fwd_buglog.toml")),
 ];
