@@ -115,7 +115,6 @@ impl Block<'_> {
         let of_block = self.live.start + row as u64;
         let seen = self.seen(self.query(of_block), keys);
         let visible = count(&(keys.start..seen.start))..count(&(keys.start..seen.end));
-        scores[num_keys..].fill(f32::NEG_INFINITY);
         self.modify_few(of_block, (&mut *scores, num_keys), keys, scratch.row);
         scores[..visible.start].fill(f32::NEG_INFINITY);
         scores[visible.end..].fill(f32::NEG_INFINITY);
