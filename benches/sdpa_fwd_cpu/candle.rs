@@ -10,18 +10,22 @@ use criterion::measurement::WallTime;
 use frazil::DType;
 
 use crate::cell::{Cell, Mask};
-use crate::record::{Record, timed};
+use crate::record::{Record, Subject};
 
 /// Times one cell.
 pub(crate) fn bench(group: &mut BenchmarkGroup<'_, WallTime>, cell: &Cell, record: &mut Record) {
+    let mut inputs = None;
+    let subject = Subject::Candle(*cell);
+    group.throughput(subject.throughput());
     group.bench_function(cell.to_string(), |bencher| {
-        let inputs = [1, 2, 3].map(|seed| tensor(cell, seed).expect("the numbers fill the shape"));
-        let time = timed(bencher, || {
+        let inputs = inputs.get_or_insert_with(|| {
+            [1, 2, 3].map(|seed| tensor(cell, seed).expect("the numbers fill the shape"))
+        });
+        record.time(subject, bencher, || {
             let begin = Instant::now();
-            black_box(attend(cell, &inputs).expect("candle serves the cell"));
+            black_box(attend(cell, inputs).expect("candle serves the cell"));
             begin.elapsed()
         });
-        record.candle(cell, time);
     });
 }
 

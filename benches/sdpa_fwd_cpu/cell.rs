@@ -12,7 +12,7 @@ pub(crate) enum Mask {
 }
 
 /// Attention of one sequence `[1, heads, rows, head_dim]`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) dtype: DType,
     pub(crate) heads: usize,
@@ -24,14 +24,14 @@ pub(crate) struct Cell {
 
 impl Cell {
     /// Floating-point operations of both products over the visible pairs, counted exactly.
-    pub(crate) fn flops(&self) -> f64 {
+    pub(crate) fn flops(&self) -> u64 {
         let hidden = self.kv_rows - self.q_rows;
         let pairs: usize = match self.mask {
             Mask::Full => self.q_rows * self.kv_rows,
             // From the bottom right.
             Mask::Causal => (0..self.q_rows).map(|query| query + hidden + 1).sum(),
         };
-        (4 * self.heads * self.head_dim * pairs) as f64
+        (4 * self.heads * self.head_dim * pairs) as u64
     }
 
     /// Bytes of K and V.

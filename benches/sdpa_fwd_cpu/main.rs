@@ -1,7 +1,7 @@
 //! Attention forward on the host: frazil's engine, candle's, and what the processor does at most.
 //!
 //! ```sh
-//! cargo bench -p frazil-benches                              # everything, about ten minutes
+//! cargo bench -p frazil-benches                              # everything, about six minutes
 //! cargo bench -p frazil-benches -- 'sdpa_fwd_cpu/.*/2048/'   # some
 //! RAYON_NUM_THREADS=16 cargo bench -p frazil-benches         # on so many threads
 //! ```
@@ -22,7 +22,7 @@ use frazil::DType;
 use frazil_roofline::{Product, Sweep};
 
 use cell::{Cell, Mask};
-use record::Record;
+use record::{Record, Subject};
 
 const DTYPES: [DType; 3] = [DType::F32, DType::Bf16, DType::F16];
 const MASKS: [Mask; 2] = [Mask::Full, Mask::Causal];
@@ -34,24 +34,23 @@ fn main() {
         .measurement_time(Duration::from_secs(2))
         .configure_from_args();
     let mut record = Record::default();
-    product(&mut criterion, &mut record);
+    product("product_f32/before", &mut criterion, &mut record);
     prefill(&mut criterion, &mut record);
     decode(&mut criterion, &mut record);
     candle_prefill(&mut criterion, &mut record);
-    product(&mut criterion, &mut record);
+    product("product_f32/after", &mut criterion, &mut record);
     criterion.final_summary();
     record.print();
 }
 
 /// One f32 product of 2048 x 2048 matrices, before and after the cells.
-fn product(criterion: &mut Criterion, record: &mut Record) {
-    let mut product = Product::new(2048, rayon::current_num_threads());
-    let flops = product.flops();
+fn product(name: &str, criterion: &mut Criterion, record: &mut Record) {
+    const N: usize = 2048;
+    let mut product = Product::new(N, rayon::current_num_threads());
+    let subject = Subject::Product(2 * (N as u64).pow(3));
     let mut group = criterion.benchmark_group("limit");
-    group.bench_function("product_f32/2048", |bencher| {
-        let time = record::timed(bencher, || product.run());
-        record.product(flops, time);
-    });
+    group.throughput(subject.throughput());
+    group.bench_function(name, |bencher| record.time(subject, bencher, || product.run()));
     group.finish();
 }
 
@@ -78,19 +77,25 @@ fn decode(criterion: &mut Criterion, record: &mut Record) {
             for heads in [1, 8] {
                 let cell =
                     Cell { dtype, heads, q_rows: 1, kv_rows: 32_768, head_dim, mask: Mask::Causal };
-                let sweep = Sweep::new(cell.kv_bytes());
-                let mut group = criterion.benchmark_group("limit");
-                group.bench_function(format!("read/{}", cell.kv_bytes()), |bencher| {
-                    let time = record::timed(bencher, || sweep.run());
-                    record.read(cell.kv_bytes(), time);
-                });
-                group.finish();
+                read(criterion, &cell, record);
                 let mut group = criterion.benchmark_group("sdpa_fwd_cpu");
                 ours::bench(&mut group, &cell, record);
                 group.finish();
             }
         }
     }
+}
+
+fn read(criterion: &mut Criterion, cell: &Cell, record: &mut Record) {
+    let mut sweep = None;
+    let subject = Subject::Read(cell.kv_bytes());
+    let mut group = criterion.benchmark_group("limit");
+    group.throughput(subject.throughput());
+    group.bench_function(format!("read/{cell}"), |bencher| {
+        let sweep = sweep.get_or_insert_with(|| Sweep::new(cell.kv_bytes()));
+        record.time(subject, bencher, || sweep.run());
+    });
+    group.finish();
 }
 
 /// The peer, where it does not take minutes: bf16 it refuses to be fast in as f16.

@@ -12,18 +12,21 @@ use frazil::{
 use half::{bf16, f16};
 
 use crate::cell::{Cell, Mask};
-use crate::record::{Record, timed};
+use crate::record::{Record, Subject};
 
 /// Times one cell; outputs and scratch are allocated before.
 pub(crate) fn bench(group: &mut BenchmarkGroup<'_, WallTime>, cell: &Cell, record: &mut Record) {
+    let mut ready = None;
+    let subject = Subject::Ours(*cell);
+    group.throughput(subject.throughput());
     group.bench_function(cell.to_string(), |bencher| {
-        let mut ready = Ready::new(cell).expect("the host's engine serves every cell");
-        let time = timed(bencher, || {
+        let ready = ready
+            .get_or_insert_with(|| Ready::new(cell).expect("the host's engine serves every cell"));
+        record.time(subject, bencher, || {
             let begin = Instant::now();
             ready.execute().expect("the bindings are those of the graph");
             begin.elapsed()
         });
-        record.ours(cell, time);
     });
 }
 

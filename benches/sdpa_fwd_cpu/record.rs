@@ -3,85 +3,102 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use criterion::Bencher;
+use criterion::{Bencher, Throughput};
 
 use crate::cell::Cell;
 
-/// Runs `once` as often as criterion wants, counting what it says it took, and gives the median over
-/// the samples of the mean time of one, where any was taken.
-pub(crate) fn timed(bencher: &mut Bencher<'_>, mut once: impl FnMut() -> Duration) -> Option<f64> {
-    let mut samples = Vec::new();
-    bencher.iter_custom(|iterations| {
-        let total: Duration = (0..iterations).map(|_| once()).sum();
-        samples.push(total.as_secs_f64() / iterations as f64);
-        total
-    });
-    samples.sort_by(f64::total_cmp);
-    // The warm-up's calls are among them; the median does not mind a few.
-    samples.get(samples.len() / 2).copied()
+/// What a time is of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Subject {
+    /// A product of that many floating-point operations.
+    Product(u64),
+    /// One read of that many bytes.
+    Read(usize),
+    Ours(Cell),
+    Candle(Cell),
 }
 
-/// Times of this run, in seconds.
+impl Subject {
+    /// For criterion's own lines.
+    pub(crate) fn throughput(&self) -> Throughput {
+        match *self {
+            Self::Product(flops) => Throughput::Elements(flops),
+            Self::Read(bytes) => Throughput::Bytes(bytes as u64),
+            Self::Ours(cell) | Self::Candle(cell) if cell.q_rows == 1 => {
+                Throughput::Bytes(cell.kv_bytes() as u64)
+            }
+            Self::Ours(cell) | Self::Candle(cell) => Throughput::Elements(cell.flops()),
+        }
+    }
+}
+
+/// Times of this run.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    /// Rates of the product, before and after.
-    products: Vec<f64>,
-    /// Bytes, and the time to read them once.
-    reads: Vec<(usize, f64)>,
-    ours: Vec<(Cell, f64)>,
-    candle: Vec<(Cell, f64)>,
+    /// Mean seconds of one call, one for each of criterion's samples, its warm-up's among them.
+    samples: Vec<(Subject, Vec<f64>)>,
 }
 
 impl Record {
-    pub(crate) fn product(&mut self, flops: f64, time: Option<f64>) {
-        self.products.extend(time.map(|time| flops / time));
-    }
-
-    pub(crate) fn read(&mut self, bytes: usize, time: Option<f64>) {
-        self.reads.extend(time.map(|time| (bytes, time)));
-    }
-
-    pub(crate) fn ours(&mut self, cell: &Cell, time: Option<f64>) {
-        self.ours.extend(time.map(|time| (*cell, time)));
-    }
-
-    pub(crate) fn candle(&mut self, cell: &Cell, time: Option<f64>) {
-        self.candle.extend(time.map(|time| (*cell, time)));
+    /// Runs `once` as often as criterion wants, counting what it says it took.
+    pub(crate) fn time(
+        &mut self,
+        subject: Subject,
+        bencher: &mut Bencher<'_>,
+        mut once: impl FnMut() -> Duration,
+    ) {
+        bencher.iter_custom(|iterations| {
+            let total: Duration = (0..iterations).map(|_| once()).sum();
+            let sample = total.as_secs_f64() / iterations as f64;
+            match self.samples.iter_mut().find(|(of, _)| *of == subject) {
+                Some((_, samples)) => samples.push(sample),
+                None => self.samples.push((subject, vec![sample])),
+            }
+            total
+        });
     }
 
     /// One line a cell on standard output, where a pipe that closes is no error.
     pub(crate) fn print(&self) {
-        let lines: Vec<String> = self.limits().chain(self.shares()).collect();
+        let lines: Vec<String> = self.samples.iter().map(|(of, _)| self.line(of)).collect();
         let _ = writeln!(io::stdout(), "\n{}", lines.join("\n"));
     }
 
-    fn limits(&self) -> impl Iterator<Item = String> {
-        let threads = rayon::current_num_threads();
-        self.products.iter().map(move |rate| {
-            format!("product of 2048 x 2048 in f32, {threads} threads: {:.1} GFLOP/s", rate / 1e9)
-        })
+    fn line(&self, subject: &Subject) -> String {
+        let time = self.median(subject);
+        match subject {
+            Subject::Product(flops) => {
+                let threads = rayon::current_num_threads();
+                format!("f32 product, {threads} threads: {:.1} GFLOP/s", *flops as f64 / time / 1e9)
+            }
+            Subject::Read(bytes) => {
+                format!("one read of {bytes} bytes: {:.1} GB/s", *bytes as f64 / time / 1e9)
+            }
+            Subject::Ours(cell) => format!("frazil {cell}: {}", self.share(cell, time)),
+            Subject::Candle(cell) => format!("candle {cell}: {}", self.share(cell, time)),
+        }
     }
 
-    fn shares(&self) -> impl Iterator<Item = String> {
-        // The faster of both: what the processor can do.
-        let product = self.products.iter().copied().fold(f64::NAN, f64::max);
-        let named = |name: &'static str| move |&(cell, time): &(Cell, f64)| (name, cell, time);
-        let all =
-            self.ours.iter().map(named("frazil")).chain(self.candle.iter().map(named("candle")));
-        all.map(move |(name, cell, time)| {
-            let rate = cell.flops() / time;
-            if cell.q_rows > 1 {
-                let share = rate / product;
-                return format!(
-                    "{name} {cell}: {:.1} GFLOP/s, {share:.3} of the product",
-                    rate / 1e9
-                );
-            }
+    fn share(&self, cell: &Cell, time: f64) -> String {
+        if cell.q_rows == 1 {
             let bytes = cell.kv_bytes();
-            let reads = self.reads.iter().filter(|(of, _)| *of == bytes).map(|(_, time)| *time);
-            let read = reads.fold(f64::NAN, f64::min);
-            let gbs = bytes as f64 / time / 1e9;
-            format!("{name} {cell}: {gbs:.1} GB/s, {:.2} times one read of K and V", time / read)
-        })
+            let reads = time / self.median(&Subject::Read(bytes));
+            return format!("{:.1} GB/s, {reads:.2} reads of K and V", bytes as f64 / time / 1e9);
+        }
+        let rate = cell.flops() as f64 / time;
+        let product = self.samples.iter().find_map(|(of, _)| match of {
+            Subject::Product(flops) => Some(*flops as f64 / self.median(of)),
+            _ => None,
+        });
+        let share = product.map_or(f64::NAN, |product| rate / product);
+        format!("{:.1} GFLOP/s, {share:.3} of the product", rate / 1e9)
+    }
+
+    /// The warm-up's few samples move it little.
+    fn median(&self, subject: &Subject) -> f64 {
+        let of = self.samples.iter().find(|(of, _)| of == subject);
+        let mut samples = of.map_or_else(Vec::new, |(_, samples)| samples.clone());
+        samples.sort_by(f64::total_cmp);
+        samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
     }
 }

@@ -400,15 +400,21 @@ pub(crate) unsafe fn workspace_slice<'a, T: Plain>(
     unsafe { std::slice::from_raw_parts_mut(first, elements.len()) }
 }
 
-/// The first number of a region of the workspace.
+/// The first numbers of a region of the workspace.
 ///
 /// # Safety
 ///
 /// The region belongs to the plan of the call, and nothing else refers to its memory.
-pub(crate) unsafe fn workspace_u32<'a>(call: &'a Call<'_>, region: Region) -> &'a AtomicU32 {
-    assert!(region.bytes() >= 4);
-    // SAFETY: as in `workspace_slice`; all accesses are atomic.
-    unsafe { AtomicU32::from_ptr(with_exposed_provenance_mut(as_usize(call.region(region)))) }
+pub(crate) unsafe fn workspace_u32s<'a>(
+    call: &'a Call<'_>,
+    region: Region,
+    count: usize,
+) -> &'a [AtomicU32] {
+    assert!(count as u64 <= region.bytes() / 4, "{count} of {region:?}");
+    let first = with_exposed_provenance_mut(as_usize(call.region(region)));
+    // SAFETY: as in `workspace_slice`; atomics are laid out as their numbers, and all accesses are
+    // atomic.
+    unsafe { std::slice::from_raw_parts(first, count) }
 }
 
 /// The first number of a region of the workspace.

@@ -84,6 +84,8 @@ pub(crate) struct Regions {
     pub(crate) sequences: Region,
     /// [`Scratch`] of every worker, one after another.
     pub(crate) scratch: Region,
+    /// A `u32` for each unit whose keys are divided: pieces that are finished.
+    pub(crate) finished: Region,
     /// What pieces leave, one slot after another.
     pub(crate) partials: Region,
     /// Pieces that find a place there.
@@ -104,8 +106,19 @@ impl Regions {
         let scratch =
             layout.region("scratch", bytes(tile.num_workers as u64, per_worker * size_of::<f32>()));
         let (num_slots, slot_len) = Self::slots(facts, tile);
+        let finished = layout.region("finished", bytes(num_slots, size_of::<u32>()));
         let partials = layout.region("partials", bytes(num_slots, slot_len * size_of::<f32>()));
-        Self { layout, error_word, claimed, sequences, scratch, partials, num_slots, slot_len }
+        Self {
+            layout,
+            error_word,
+            claimed,
+            sequences,
+            scratch,
+            finished,
+            partials,
+            num_slots,
+            slot_len,
+        }
     }
 
     fn slots(facts: &SdpaFwdFacts, tile: Tile) -> (u64, usize) {

@@ -26,7 +26,7 @@ pub(crate) use merge::Partial;
 pub(crate) use scratch::Scratch;
 pub(crate) use setup::Sequence;
 
-use crate::memory::{as_usize, workspace_slice, workspace_u32, workspace_u64};
+use crate::memory::{as_usize, workspace_slice, workspace_u32s, workspace_u64};
 use crate::support::{Regions, Tile};
 use crate::vector::Isa;
 use block::Work;
@@ -72,7 +72,7 @@ impl Launch for Kernel {
         let tensors = Tensors::of(call, facts);
         let batch = as_usize(tensors.batch);
         // SAFETY: the region is the plan's, and this the one reference made to it.
-        let errors = unsafe { workspace_u32(call, regions.error_word) };
+        let errors = unsafe { &workspace_u32s(call, regions.error_word, 1)[0] };
         // SAFETY: the region is the plan's, and this the one reference made to it.
         let sequences =
             unsafe { workspace_slice(call.region(regions.sequences), regions.sequences, 0..batch) };
@@ -95,15 +95,23 @@ impl Launch for Kernel {
             crew.share(num_units, |unit_idx, scratch| work.run(unit_idx, scratch));
             return Ok(());
         }
+        // Units are at most as many as slots, for there is a slot for every piece of each.
+        // SAFETY: the region is the plan's, and this the one reference made to it.
+        let finished = unsafe { workspace_u32s(call, regions.finished, as_usize(num_units)) };
+        finished.iter().for_each(|count| count.store(0, Ordering::Relaxed));
         crew.share(num_units * num_pieces, |at, scratch| {
-            // SAFETY: each slot is claimed once in this pass, and read in the next alone.
+            let (unit_idx, piece_idx) = (at / num_pieces, at % num_pieces);
+            // SAFETY: each piece is claimed once, and its slot is read only after it is finished.
             let partial = unsafe { crew.slots(at, 1) };
-            work.run_piece((at / num_pieces, at % num_pieces), partial, scratch);
-        });
-        crew.share(num_units, |unit_idx, scratch| {
-            // SAFETY: the pass that wrote is over, and each unit is claimed once.
-            let partials = unsafe { crew.slots(unit_idx * num_pieces, num_pieces) };
-            work.finish(unit_idx, partials, scratch);
+            work.run_piece((unit_idx, piece_idx), partial, scratch);
+            // Whoever finishes the last piece merges: it sees what the others wrote before they
+            // counted theirs.
+            let before = finished[as_usize(unit_idx)].fetch_add(1, Ordering::AcqRel);
+            if u64::from(before) + 1 == num_pieces {
+                // SAFETY: every piece of the unit is finished, and one worker alone comes here.
+                let partials = unsafe { crew.slots(unit_idx * num_pieces, num_pieces) };
+                work.finish(unit_idx, partials, scratch);
+            }
         });
         Ok(())
     }
