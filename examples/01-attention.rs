@@ -1,4 +1,4 @@
-//! Attention in fifteen lines: declare, build, execute.
+//! Attention in twenty lines: declare, build, execute.
 //!
 //! ```sh
 //! cargo run --example 01-attention

@@ -44,7 +44,7 @@ pub(crate) enum Command {
     Bench(crate::bench::Bench),
 }
 
-/// Run attention on the tensors of safetensors files.
+/// Run attention on the tensors of safetensors files
 ///
 /// A file holds q, k and v (f16, bf16 or f32), either [tokens, heads, columns] with i32 tensors
 /// q_prefix and kv_prefix (running sums) or q_lengths and kv_lengths, or [batch, heads, rows,
@@ -101,7 +101,7 @@ pub(crate) struct Scores {
     #[arg(long)]
     pub(crate) causal: bool,
     /// Show W keys up to the diagonal, as sliding_window in model configs; or LEFT,RIGHT: that many
-    /// before and after the diagonal, -1 for all, as window_size of flash-attn.
+    /// before and after the diagonal, -1 for all, as window_size of flash-attn
     #[arg(long, verbatim_doc_comment, value_name = "W|LEFT,RIGHT", value_parser = parse_window, allow_hyphen_values = true)]
     pub(crate) window: Option<Window>,
     /// Which corner the diagonal of --causal and --window is drawn from, per sequence [default:
@@ -156,7 +156,7 @@ pub(crate) enum FloatType {
     F32,
 }
 
-/// Check engines against the reference on cases.
+/// Check engines against the reference on cases
 ///
 /// Takes case files (TOML) and the JSON lines of cudnn-frontend's test configurations. Every case
 /// runs on every engine that serves it. Where a file states what engines answer, another answer is
@@ -207,7 +207,7 @@ pub(crate) enum DeviceName {
     Host,
 }
 
-/// Run one case again: the line that a failing case prints.
+/// Run one case again: the line that a failing case prints
 ///
 /// `frazil check`, the test suite and its long run print such a line for every case that is wrong,
 /// broken or means nothing. It holds the case whole, with the seed of its values and the answer
@@ -268,7 +268,7 @@ pub(crate) struct Explain {
     pub(crate) json: bool,
 }
 
-/// List the engines of this program.
+/// List the engines of this program
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -279,7 +279,7 @@ pub(crate) struct Engines {
     #[arg(long)]
     pub(crate) json: bool,
     /// Ask every engine who serves what, on a stand-in for every device, and print the answers as a
-    /// table in Markdown.
+    /// table in Markdown
     #[arg(long, verbatim_doc_comment, value_name = "FORM", conflicts_with = "json")]
     pub(crate) table: Option<TableForm>,
 }
@@ -293,7 +293,7 @@ pub(crate) enum TableForm {
     Full,
 }
 
-/// Say what is here to run on, and what is amiss.
+/// Say what is here to run on, and what is amiss
 ///
 /// Tries every engine on a small case. Looks for NVIDIA's driver, for NVRTC and for cuDNN: in /proc
 /// and /dev, in the loader's cache and folders, on LD_LIBRARY_PATH, in CUDA toolkits and in the

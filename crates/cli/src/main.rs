@@ -7,6 +7,7 @@ mod bench;
 mod cases;
 mod check;
 mod completions;
+mod computer;
 mod doctor;
 mod engines;
 mod explain;

@@ -1,13 +1,14 @@
 //! The arguments of `frazil bench`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use super::device::Cache;
 use crate::args::FloatType;
 
-/// Time engines on the shapes of models, against the device's limits and the reference.
+/// Time engines on the shapes of models, against the device's limits and the reference
 ///
 /// Every cell goes through every engine that serves it, in rounds of random order. A row says the
 /// median time and a 95% interval, the rate of the exactly counted work (TFLOP/s of visible pairs;
@@ -33,9 +34,9 @@ Examples:
 pub(crate) struct Bench {
     #[command(subcommand)]
     pub(super) command: Option<Command>,
-    /// What to time: PRESET or PRESET/GROUP, as --list names them.
-    #[arg(value_name = "PRESET", default_value = "quick")]
-    pub(super) presets: Vec<String>,
+    /// What to time: PRESET or PRESET/GROUP, as --list names them [default: quick]
+    #[arg(value_name = "PRESET")]
+    presets: Vec<String>,
     /// List the presets, or the cells of those named, and time nothing.
     #[arg(long)]
     pub(super) list: bool,
@@ -43,8 +44,8 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "TEXT")]
     pub(super) filter: Option<String>,
     /// Time this engine alone, by name (sdpa_fwd_cpu) or short name (cpu).
-    #[arg(long, value_name = "NAME|all", default_value = "all")]
-    pub(super) engine: String,
+    #[arg(long, value_name = "NAME")]
+    pub(super) engine: Option<String>,
     /// Where to run.
     #[arg(long, value_name = "DEVICE", default_value = "host")]
     pub(super) device: Vec<crate::args::DeviceName>,
@@ -54,16 +55,17 @@ pub(crate) struct Bench {
     /// Most rounds of a cell; the first eighth is not counted.
     #[arg(long, value_name = "N", default_value = "40", value_parser = clap::value_parser!(u32).range(1..=900))]
     pub(super) rounds: u32,
-    /// Seconds that a cell may be timed for. One whose first execute must take longer, by the limits
-    /// of the device, is skipped.
+    /// Seconds that a cell may be timed for; one whose first execute must take longer, by the limits
+    /// of the device, is skipped
     #[arg(
         long,
         verbatim_doc_comment,
         value_name = "SECONDS",
         default_value = "3",
+        value_parser = parse_seconds,
         allow_negative_numbers = true
     )]
-    pub(super) time_budget: f64,
+    pub(super) time_budget: Duration,
     /// What the caches hold before an execute.
     #[arg(long, value_name = "STATE", default_value = "cold")]
     pub(super) cache: Cache,
@@ -79,7 +81,7 @@ pub(crate) struct Bench {
     /// Leave out what the file of --csv has already.
     #[arg(long, requires = "csv")]
     pub(super) resume: bool,
-    /// Results of other software, as CSV of the same columns, to compare with.
+    /// Results of other software, as CSV of the same columns, to compare with; may be given again.
     #[arg(long, value_name = "FILE")]
     pub(super) peers: Vec<PathBuf>,
     /// Draw the rows as SVG files into this folder.
@@ -98,11 +100,17 @@ pub(super) enum Command {
 
 /// Draw rows of CSV files as SVG files.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 drawn; 1 a drawing that cannot be written; 2 arguments or files that mean nothing; 3 no
+row has a time.
+
+Example:
+  frazil bench plot mine.csv --peers peers.csv --to plots")]
 pub(super) struct Plot {
-    /// Files that bench wrote.
+    /// Files that `frazil bench --csv` wrote.
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
-    /// Results of other software, as CSV of the same columns.
+    /// Results of other software, as CSV of the same columns; may be given again.
     #[arg(long, value_name = "FILE")]
     pub(super) peers: Vec<PathBuf>,
     /// The folder for the drawings, made where it is not there.
@@ -116,8 +124,21 @@ impl Bench {
         self.json
     }
 
-    /// The one engine that is asked; `None`: all.
-    pub(super) fn engine_name(&self) -> Option<&str> {
-        Some(self.engine.as_str()).filter(|&name| name != "all")
+    /// What to time.
+    pub(super) fn presets(&self) -> Vec<String> {
+        if self.presets.is_empty() { vec![DEFAULT_PRESET.to_owned()] } else { self.presets.clone() }
     }
+
+    /// Whether some cells are asked for, and not just what there is.
+    pub(super) fn names_cells(&self) -> bool {
+        !self.presets.is_empty() || self.filter.is_some()
+    }
+}
+
+/// The preset that is timed where none is named.
+const DEFAULT_PRESET: &str = "quick";
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|number| Duration::try_from_secs_f64(number).ok());
+    seconds.ok_or_else(|| "a number of seconds from 0 is needed".into())
 }

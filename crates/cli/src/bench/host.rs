@@ -7,6 +7,7 @@ use frazil_roofline::{Product, Sweep};
 
 use super::device::{BenchDevice, Cache, Limits, Loaded};
 use super::inputs::Image;
+use crate::computer;
 use crate::failure::Failure;
 
 /// Rows and columns of the product that frazil's host engine is held against.
@@ -44,17 +45,16 @@ impl Host {
         };
         let driver = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
         let product = Product::new(PRODUCT_ROWS, usize::try_from(num_threads).unwrap_or(1));
-        let name = format!("{}, {num_threads} threads", processor());
+        let processor = computer::processor(text);
+        let processor = processor.as_deref().unwrap_or(std::env::consts::ARCH);
+        let name = format!("{processor}, {num_threads} threads");
         Self { device, name, driver, product, sweep: Sweep::new(SWEEP_BYTES) }
     }
 }
 
-/// As the system calls it; the architecture where it does not say.
-fn processor() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    let name = name.map(|(_, name)| name.trim()).filter(|name| !name.is_empty());
-    name.unwrap_or(std::env::consts::ARCH).to_owned()
+/// A file's text.
+fn text(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
 }
 
 impl BenchDevice for Host {
@@ -71,10 +71,7 @@ impl BenchDevice for Host {
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-        let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-        Some(kibibytes * 1024)
+        computer::free_bytes(text)
     }
 
     fn limits(&mut self) -> Result<Limits, Failure> {

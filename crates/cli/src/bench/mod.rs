@@ -21,7 +21,7 @@ mod trial;
 mod work;
 
 use std::io::{self, Write};
-use std::time::Duration;
+use std::path::Path;
 
 use frazil::DType;
 
@@ -47,19 +47,20 @@ pub(crate) fn bench(args: &Bench, out: &mut Output) -> Result<Outcome, Failure> 
     if args.list {
         return list(args, &cells, out);
     }
-    let router = select::router(args.engine_name())?;
+    let router = select::router(args.engine.as_deref())?;
     let mut peers = Peers::read(&args.peers)?;
+    if let Some(folder) = &args.plot {
+        plot::folder(folder)?;
+    }
+    // Last, so that no file is begun where an argument means nothing.
     let (mut store, before) = match &args.csv {
         Some(path) => Store::open(path).map(|(store, rows)| (Some(store), rows))?,
         None => (None, Vec::new()),
     };
-    if let Some(folder) = &args.plot {
-        plot::folder(folder)?;
-    }
     if let Some(store) = store.as_mut().filter(|_| args.resume) {
         store.known = Known::of(&before);
     }
-    let rounds = Rounds { rounds: args.rounds, budget: budget(args)?, cache: args.cache };
+    let rounds = Rounds { rounds: args.rounds, budget: args.time_budget, cache: args.cache };
     let (mut outcome, mut rows) = (Outcome::Right, before);
     for name in &args.device {
         let mut device: Box<dyn BenchDevice> = match name {
@@ -75,15 +76,17 @@ pub(crate) fn bench(args: &Bench, out: &mut Output) -> Result<Outcome, Failure> 
     }
     if let Some(folder) = &args.plot {
         rows.extend(peers.into_rows());
-        let drawn = plot::draw(folder, &rows)?;
-        say(&format!("{drawn} plots in {}", folder.display()));
+        match plot::draw(folder, &rows)? {
+            0 => say(NOTHING_DRAWN),
+            drawn => say(&drawings(drawn, folder)),
+        }
     }
     Ok(outcome)
 }
 
 /// The cells asked for.
 fn cells(args: &Bench) -> Result<Vec<Cell>, Failure> {
-    let mut cells = preset::select(&args.presets)?;
+    let mut cells = preset::select(&args.presets())?;
     if let Some(filter) = &args.filter {
         let all = cells.len();
         cells.retain(|cell| cell.config.contains(filter.as_str()));
@@ -103,18 +106,9 @@ fn cells(args: &Bench) -> Result<Vec<Cell>, Failure> {
     Ok(cells)
 }
 
-fn budget(args: &Bench) -> Result<Duration, Failure> {
-    let refuse = || {
-        let what = format!("--time-budget {}: seconds from 0 are needed", args.time_budget);
-        Failure::Input(what)
-    };
-    Duration::try_from_secs_f64(args.time_budget).map_err(|_| refuse())
-}
-
 /// `--list`: presets, or the cells of those that are named.
 fn list(args: &Bench, cells: &[Cell], out: &mut Output) -> Result<Outcome, Failure> {
-    let named = args.presets != ["quick"] || args.filter.is_some();
-    if named {
+    if args.names_cells() {
         for cell in cells {
             if out.json {
                 out.object(&serde_json::json!({ "config": cell.config, "model": cell.model }))?;
@@ -146,9 +140,20 @@ fn plot_files(args: &args::Plot, out: &mut Output) -> Result<Outcome, Failure> {
         rows.extend(store::read(file)?);
     }
     plot::folder(&args.to)?;
-    let drawn = plot::draw(&args.to, &rows)?;
-    writeln!(out, "{drawn} plots in {}", args.to.display())?;
-    Ok(Outcome::Right)
+    match plot::draw(&args.to, &rows)? {
+        0 => Err(Failure::Declined(NOTHING_DRAWN.into())),
+        drawn => {
+            writeln!(out, "{}", drawings(drawn, &args.to))?;
+            Ok(Outcome::Right)
+        }
+    }
+}
+
+const NOTHING_DRAWN: &str = "no row has a time, so nothing is drawn";
+
+fn drawings(count: usize, folder: &Path) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} drawing{plural} in {}", folder.display())
 }
 
 /// To standard error; nobody can be told that it is closed.

@@ -54,7 +54,7 @@ pub(super) struct Row {
     pub(super) time_us_high: Option<f64>,
     /// Of visible pairs; empty for decode.
     pub(super) tflops: Option<f64>,
-    /// Of K and V read once; empty but for decode.
+    /// Of the rows of K and V that a query sees, read once; empty but for decode.
     pub(super) gbs: Option<f64>,
     /// `compute` or `memory`: which of the next two binds.
     pub(super) limit: String,
@@ -217,10 +217,31 @@ impl Row {
         )
     }
 
-    /// What a resumed run need not measure again.
+    /// Who solves which problem where: of two such rows the later one counts.
     pub(super) fn identity(&self) -> String {
         let Self { device, engine, cache, .. } = self;
         format!("{device}\n{engine}\n{cache}\n{}", self.problem())
+    }
+
+    /// What is no number above 0 and must be one, with its column: a table from elsewhere may hold
+    /// any text that reads as a number, and a peer of no time would be ahead of everyone.
+    pub(super) fn misfit(&self) -> Option<(&'static str, f64)> {
+        let numbers = [
+            ("time_us", self.time_us),
+            ("time_us_low", self.time_us_low),
+            ("time_us_high", self.time_us_high),
+            ("tflops", self.tflops),
+            ("gbs", self.gbs),
+            ("limit_tflops", self.limit_tflops),
+            ("limit_gbs", self.limit_gbs),
+            ("limit_share", self.limit_share),
+            ("speedup", self.speedup),
+            ("speedup_low", self.speedup_low),
+            ("speedup_high", self.speedup_high),
+            ("best_peer_speedup", self.best_peer_speedup),
+        ];
+        let is_misfit = |number: &f64| !(number.is_finite() && *number > 0.0);
+        numbers.into_iter().find_map(|(name, number)| Some((name, number.filter(is_misfit)?)))
     }
 
     /// Whether it is a row of frazil's, not of a peer.

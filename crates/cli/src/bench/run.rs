@@ -111,7 +111,7 @@ impl<'a> Session<'a> {
         context: &Context,
         store: Option<&Store>,
     ) -> Vec<&'c Cell> {
-        let engines = select::engines(self.router, self.args.engine_name());
+        let engines = select::engines(self.router, self.args.engine.as_deref());
         let is_answered = |row: &Row| store.is_some_and(|store| store.known.is_answered(row));
         let row = |cell: &Cell, id: &EngineId| Row::new(context, cell, id.as_str());
         let is_left = |cell: &&Cell| engines.iter().any(|id| !is_answered(&row(cell, id)));
@@ -144,10 +144,14 @@ impl<'a> Session<'a> {
             };
             match built {
                 Ok(one) => served.push(one),
+                // What it answered before stands, whatever hinders it now.
+                Err(row) if sink.is_answered(&row) => {}
                 Err(row) => sink.row(*row)?,
             }
         }
-        if served.is_empty() {
+        // A speedup is of two times of one process, so an engine that has its row is timed again
+        // beside one that has none.
+        if served.iter().all(|one| sink.is_answered(&trial.row(&one.engine))) {
             return Ok(());
         }
         for row in self.time(&trial, served, device, &sink.progress)? {
@@ -165,15 +169,14 @@ impl<'a> Session<'a> {
     ) -> Result<Vec<(EngineId, Vec<Plan>)>, Failure> {
         let mut served = Vec::new();
         for (engine, _, answer) in self.router.explain(&trial.declared.facts, target).answers {
-            let row = trial.row(&engine);
-            if sink.is_answered(&row) {
-                continue;
-            }
             match answer {
                 Answer::Served(plans) => served.push((engine, plans)),
                 Answer::Declined(why) => {
-                    let note = format!("{}: {why}", why.kind());
-                    sink.row(row.without_time(Status::Declined, note))?;
+                    let row = trial.row(&engine);
+                    if !sink.is_answered(&row) {
+                        let note = format!("{}: {why}", why.kind());
+                        sink.row(row.without_time(Status::Declined, note))?;
+                    }
                 }
                 _ => {}
             }
@@ -271,6 +274,7 @@ impl Sink<'_> {
     fn is_answered(&self, row: &Row) -> bool {
         self.store.as_ref().is_some_and(|store| store.known.is_answered(row))
     }
+
     /// Stores a row, then shows it: what is shown is safe.
     fn row(&mut self, row: Row) -> Result<(), Failure> {
         if let Some(store) = &mut self.store {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::row::{Row, Status};
 use crate::failure::Failure;
 use crate::files;
+use crate::output::one_line;
 
 /// A file that rows are added to, each whole: whatever ends the program, the file is a table.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(super) struct Store {
     pub(super) known: Known,
 }
 
-/// What a file has already, by [`Row::identity`].
+/// What a file has already, by version and [`Row::identity`].
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// Answers that stand: times, and declines.
@@ -30,7 +31,7 @@ impl Known {
     pub(super) fn of(rows: &[Row]) -> Self {
         let with = |statuses: &[Status]| {
             let rows = rows.iter().filter(|row| row.is_ours() && statuses.contains(&row.status));
-            rows.map(Row::identity).collect()
+            rows.map(key).collect()
         };
         Self {
             answered: with(&[Status::Measured, Status::Declined]),
@@ -40,37 +41,31 @@ impl Known {
 
     /// Whether a row need not be made again.
     pub(super) fn is_answered(&self, row: &Row) -> bool {
-        self.answered.contains(&row.identity())
+        self.answered.contains(&key(row))
     }
 
     /// Whether a row says nothing new.
     fn is_stale(&self, row: &Row) -> bool {
-        row.status == Status::Skipped && self.skipped.contains(&row.identity())
+        row.status == Status::Skipped && self.skipped.contains(&key(row))
     }
+}
+
+/// What another version of frazil measured is measured again.
+fn key(row: &Row) -> String {
+    format!("{}\n{}", row.versions, row.identity())
 }
 
 impl Store {
     /// A file to add rows to, new or begun, and what it holds.
     pub(super) fn open(path: &Path) -> Result<(Self, Vec<Row>), Failure> {
-        let unwritable = |error| Failure::in_file(path, format!("cannot be written: {error}"));
-        let text = if path.exists() { files::read(path)? } else { Vec::new() };
-        let (whole, torn) = whole_lines(&text);
-        let rows = if whole.is_empty() { Vec::new() } else { parse(path, whole)? };
-        let file = OpenOptions::new().create(true).append(true).open(path).map_err(unwritable)?;
-        if torn > 0 {
-            // A system that went down in the middle of a write; the row is measured again.
-            let _ = writeln!(
-                std::io::stderr(),
-                "frazil: {}: the last line is torn and was cut off",
-                path.display()
-            );
-            file.set_len(whole.len() as u64).map_err(unwritable)?;
+        // Said before it is opened: a pipe without a reader would wait for one.
+        if path.exists() {
+            files::read(path)?;
         }
-        let mut store = Self { path: path.to_owned(), file, known: Known::default() };
-        if whole.is_empty() {
-            store.write(format!("{}\n", columns()?.join(",")).as_bytes())?;
-        }
-        Ok((store, rows))
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let file = file.map_err(|error| unwritable(path, &error))?;
+        let rows = begin(path, &file)?;
+        Ok((Self { path: path.to_owned(), file, known: Known::default() }, rows))
     }
 
     /// Adds a row, in one write.
@@ -78,19 +73,70 @@ impl Store {
         if self.known.is_stale(row) {
             return Ok(());
         }
-        self.write(&record(row)?)
-    }
-
-    fn write(&mut self, line: &[u8]) -> Result<(), Failure> {
-        let written = self.file.write_all(line).and_then(|()| self.file.flush());
+        let line = record(row)?;
+        let _lock = Lock::of(&self.file);
+        let written = (&self.file).write_all(&line);
         written.map_err(|error| Failure::Fault(format!("{}: {error}", self.path.display())))
     }
 }
 
-/// Lines that end, and how many bytes come after them.
-fn whole_lines(text: &[u8]) -> (&[u8], usize) {
-    let end = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-    (&text[..end], text.len() - end)
+/// Reads what a file holds and leaves it a table that lines can be added to.
+fn begin(path: &Path, file: &File) -> Result<Vec<Row>, Failure> {
+    let _lock = Lock::of(file);
+    let text = files::read(path)?;
+    let columns = columns()?;
+    let header = columns.join(",");
+    let (whole, last) =
+        text.split_at(text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1));
+    let is_torn = match whole {
+        [] => header.as_bytes().starts_with(last),
+        _ => is_part_of_row(last, columns.len()),
+    };
+    let keep = if is_torn { whole } else { &text };
+    let rows = if keep.is_empty() { Vec::new() } else { parse(path, keep)? };
+    if keep.len() < text.len() {
+        // A system that went down in the middle of a write; the row is measured again.
+        super::say(&format!("{}: the last line is torn and was cut off", path.display()));
+        file.set_len(keep.len() as u64).map_err(|error| unwritable(path, &error))?;
+    }
+    let missing = match keep {
+        [] => header + "\n",
+        [.., b'\n'] => String::new(),
+        // An editor may leave out the last end of line.
+        _ => "\n".into(),
+    };
+    let mut file = file;
+    file.write_all(missing.as_bytes()).map_err(|error| unwritable(path, &error))?;
+    Ok(rows)
+}
+
+/// Whether a line lacks fields, or the end of one that is quoted.
+fn is_part_of_row(line: &[u8], num_columns: usize) -> bool {
+    let has_open_quote = line.iter().filter(|&&byte| byte == b'"').count() % 2 == 1;
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line);
+    let fields = reader.records().next().and_then(Result::ok).map_or(0, |row| row.len());
+    has_open_quote || fields < num_columns
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::in_file(path, format!("cannot be written: {error}"))
+}
+
+/// Keeps other benches that add to a file out, as long as it lives. Where the file system has no
+/// locks, one write a line must do.
+struct Lock<'a>(&'a File);
+
+impl<'a> Lock<'a> {
+    fn of(file: &'a File) -> Self {
+        let _ = file.lock();
+        Self(file)
+    }
+}
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
 }
 
 /// Reads a whole file of rows.
@@ -104,6 +150,9 @@ fn parse(path: &Path, text: &[u8]) -> Result<Vec<Row>, Failure> {
         Failure::in_file(path, format!("line {line}: {what}"))
     };
     let header = reader.headers().map_err(|error| at_line(1, &error))?.clone();
+    if header.is_empty() {
+        return Err(Failure::in_file(path, "is empty; a line that names the columns is needed"));
+    }
     let columns = columns()?;
     if let Some(unknown) = header.iter().find(|name| columns.iter().all(|column| column != name)) {
         return Err(at_line(1, &format!("column `{unknown}` is none of the schema")));
@@ -118,8 +167,16 @@ fn parse(path: &Path, text: &[u8]) -> Result<Vec<Row>, Failure> {
             at_line(line, &words(&error, &header))
         })?;
         let line = record.position().map_or(0, csv::Position::line);
-        let row = record.deserialize(Some(&header));
-        rows.push(row.map_err(|error| at_line(line, &words(&error, &header)))?);
+        let row: Row = record
+            .deserialize(Some(&header))
+            .map_err(|error| at_line(line, &words(&error, &header)))?;
+        if let Some((column, number)) = row.misfit() {
+            return Err(at_line(
+                line,
+                &format!("column `{column}`: {number} is no number above 0"),
+            ));
+        }
+        rows.push(row);
     }
     Ok(rows)
 }
@@ -150,7 +207,9 @@ fn columns() -> Result<Vec<String>, Failure> {
     Ok(header.iter().map(str::to_owned).collect())
 }
 
+/// A row as a line; so that a torn one is told by its end, what it says to people stays on it.
 fn record(row: &Row) -> Result<Vec<u8>, Failure> {
+    let row = &Row { note: one_line(&row.note).into_owned(), ..row.clone() };
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
     let written = writer.serialize(row);
     written.map_err(|error| Failure::Fault(error.to_string()))?;
@@ -191,7 +250,50 @@ mod tests {
         let (mut store, before) = Store::open(&path).unwrap();
         assert_eq!(before.len(), 1);
         store.add(&rows[1]).unwrap();
+        rows[1].note = "a line\\nof commas, and \"quotes\"".into();
         assert_eq!(format!("{:?}", read(&path).unwrap()), format!("{rows:?}"));
+    }
+
+    /// As many benches at once as may begin a file together.
+    #[test]
+    fn benches_that_begin_one_file_at_once_leave_one_table() {
+        let path = path("at_once.csv");
+        let _ = std::fs::remove_file(&path);
+        let add = |name: usize| {
+            let (mut store, _) = Store::open(&path).unwrap();
+            (0..20).for_each(|_| store.add(&row(&name.to_string(), Status::Measured)).unwrap());
+        };
+        let add = &add;
+        std::thread::scope(|scope| (0..8).for_each(|name| drop(scope.spawn(move || add(name)))));
+        assert_eq!(read(&path).unwrap().len(), 8 * 20);
+    }
+
+    #[test]
+    fn only_what_is_torn_is_cut_off() {
+        let header = columns().unwrap().join(",") + "\n";
+        let line = String::from_utf8(record(&row("x", Status::Measured)).unwrap()).unwrap();
+        let (table, open) = (format!("{header}{line}"), line.replace(",none,", ",\"none,"));
+        for (at, (text, rows, becomes)) in [
+            (String::new(), Some(0), header.clone()),
+            (header[..30].to_owned(), Some(0), header.clone()),
+            (header.trim_end().to_owned(), Some(0), header.clone()),
+            (table.clone(), Some(1), table.clone()),
+            (table.trim_end().to_owned(), Some(1), table.clone()),
+            (format!("{table}{}", &line[..30]), Some(1), table.clone()),
+            (format!("{table}{}", open.trim_end()), Some(1), table.clone()),
+            (table.trim_end().replace("f32", "f33"), None, table.trim_end().replace("f32", "f33")),
+            ("somebody's only copy".to_owned(), None, "somebody's only copy".to_owned()),
+            ("a,b\n1,2".to_owned(), None, "a,b\n1,2".to_owned()),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let path = path(&format!("torn{at}.csv"));
+            std::fs::write(&path, &text).unwrap();
+            let found = Store::open(&path).ok().map(|(_, rows)| rows.len());
+            let left = std::fs::read_to_string(&path).unwrap();
+            assert_eq!((found, left), (rows, becomes), "{text}");
+        }
     }
 
     #[test]
@@ -207,11 +309,12 @@ mod tests {
         let known = Known::of(&rows);
         let answered: Vec<bool> = rows.iter().map(|row| known.is_answered(row)).collect();
         assert_eq!(answered, [true, true, false, false, false]);
-        // Another device, engine or cache is another measurement.
+        // Another device, engine, cache or version is another measurement.
         for change in [
             |row: &mut Row| row.device = "another".into(),
             |row: &mut Row| row.engine = "another".into(),
             |row: &mut Row| row.cache = "warm".into(),
+            |row: &mut Row| row.versions = "frazil 0.0.1".into(),
             |row: &mut Row| row.kv_seqlen = 7,
         ] {
             let mut other = rows[0].clone();
@@ -234,6 +337,10 @@ mod tests {
         let header = columns().unwrap().join(",");
         let good = record(&row("x", Status::Measured)).unwrap();
         let good = String::from_utf8(good).unwrap();
+        let with_time = |time: &str| {
+            let timed = Row { time_us: Some(time.parse().unwrap()), ..row("x", Status::Measured) };
+            format!("{header}\n{}", String::from_utf8(record(&timed).unwrap()).unwrap())
+        };
         let cases = [
             ("name,time\n1,2\n".to_owned(), "line 1: column `name` is none of the schema"),
             (header.replace("date,", "") + "\n", "line 1: column `date` is missing"),
@@ -241,6 +348,11 @@ mod tests {
             (format!("{header}\n{}", good.replace("f32", "f33")), "line 2: "),
             (format!("{header}\n{}", good.replace("measured", "done")), "line 2: "),
             (format!("{header}\n{}", good.replace(",none,", ",some,")), "mask `some` is not none"),
+            (String::new(), "is empty"),
+            (with_time("NaN"), "line 2: column `time_us`: NaN is no number above 0"),
+            (with_time("inf"), "column `time_us`: inf is no number above 0"),
+            (with_time("-5"), "column `time_us`: -5 is no number above 0"),
+            (with_time("0"), "column `time_us`: 0 is no number above 0"),
         ];
         for (at, (text, want)) in cases.iter().enumerate() {
             let path = path(&format!("bad{at}.csv"));

@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::canvas::{
-    DrawError, GRID, INK, LEGEND, Name, WIDTH, anchored, colour, paper, text, width,
+    DrawError, GRID, INK, LEGEND, Name, WIDTH, anchored, colour, height, paper, plain, text, width,
 };
 use super::{Group, heads, mask_name};
 use crate::bench::cell::Mask;
@@ -38,15 +38,16 @@ pub(super) fn draw(group: &Group<'_>) -> Result<String, DrawError> {
     let cells = cells(group, factor);
     let heights = cells.iter().map(|cell| GAP + cell.bars.iter().map(|_| BAR).sum::<u32>());
     let pixels = heights.sum::<u32>().max(LEAST);
+    let name = |(at, (name, _, _)): (usize, &(&str, bool, Vec<&Row>))| Name {
+        text: (*name).to_owned(),
+        colour: colour(at),
+        stroke: 0,
+    };
+    let names: Vec<Name> = engines.iter().enumerate().map(name).collect();
     let mut svg = String::new();
     {
-        let root = SVGBackend::with_string(&mut svg, (WIDTH, pixels + 130)).into_drawing_area();
-        let name = |(at, (name, _, _)): (usize, &(&str, bool, Vec<&Row>))| Name {
-            text: (*name).to_owned(),
-            colour: colour(at),
-            stroke: 0,
-        };
-        let names: Vec<Name> = engines.iter().enumerate().map(name).collect();
+        let size = (WIDTH, height(pixels + 130, names.len()));
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         let area = paper(&root, (&group.title, &group.subtitle()), &names)?;
         let top = f64::from(pixels);
         let labels = label_width(&cells);
@@ -139,7 +140,7 @@ fn text_of(group: &Group<'_>, row: &Row, rate: f64, ours: bool) -> String {
     }
     let peer = group.best_peer(row).filter(|_| ours);
     if let Some((peer, own)) = peer.and_then(|peer| peer.time_us).zip(row.time_us) {
-        text += &format!(", {:.2}x best", peer / own);
+        text += &format!(", {:.2}x best peer", peer / own);
     }
     text
 }
@@ -159,5 +160,5 @@ fn label(row: &Row) -> String {
         true => format!("b{} q{} s{}{paged}", row.batch, row.q_seqlen, row.kv_seqlen),
         false => format!("{} max {}", row.lengths, row.kv_seqlen),
     };
-    format!("{model}{} {extents}{mask}{sink}", heads(row))
+    plain(&format!("{model}{} {extents}{mask}{sink}", heads(row)))
 }

@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::Group;
-use super::canvas::{DrawError, GRID, INK, Name, WIDTH, anchored, colour, paper, text};
+use super::canvas::{DrawError, GRID, INK, Name, WIDTH, anchored, colour, height, paper, text};
 use crate::bench::row::Row;
 
 const HEIGHT: u32 = 460;
@@ -41,21 +41,20 @@ pub(super) fn draw(group: &Group<'_>) -> Result<String, DrawError> {
         let title = "times as fast as the best peer";
         ("against the best peer", ratios, Scale { title, level, top })
     };
+    let strokes = |line: &Line| if line.main { 3 } else { 1 };
+    let name = |(at, line): (usize, &Line)| Name {
+        text: line.name.clone(),
+        colour: colour(at),
+        stroke: strokes(line),
+    };
+    let mut names: Vec<Name> = lines.iter().enumerate().map(name).collect();
+    if let Some((_, name)) = &scale.level {
+        names.push(Name { text: name.clone(), colour: INK, stroke: 2 });
+    }
     let mut svg = String::new();
     {
-        let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
-        let strokes = |line: &Line| if line.main { 3 } else { 1 };
-        let mut names: Vec<Name> = (0..)
-            .zip(&lines)
-            .map(|(at, line)| Name {
-                text: line.name.clone(),
-                colour: colour(at),
-                stroke: strokes(line),
-            })
-            .collect();
-        if let Some((_, name)) = &scale.level {
-            names.push(Name { text: name.clone(), colour: INK, stroke: 2 });
-        }
+        let size = (WIDTH, height(HEIGHT, names.len()));
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         let title = format!("{}: {what}", group.title);
         let area = paper(&root, (&title, &group.subtitle()), &names)?;
         let lengths = lines.iter().flat_map(|line| &line.points).map(|point| point.length);

@@ -6,6 +6,7 @@ mod lines;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use super::cell::Mask;
@@ -15,7 +16,10 @@ use crate::files;
 
 /// Makes a folder, or says why it cannot be.
 pub(super) fn folder(path: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(path).map_err(|error| Failure::in_file(path, error))
+    fs::create_dir_all(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::in_file(path, "is a file; a folder is needed"),
+        _ => Failure::in_file(path, format!("cannot be made: {error}")),
+    })
 }
 
 /// Rows of one drawing, of one device.
@@ -71,7 +75,9 @@ fn groups(rows: &[Row]) -> Vec<Group<'_>> {
     for ((device, title), rows) in lines {
         let first = rows[0];
         let of_one_length = rows.iter().all(|row| row.kv_seqlen == first.kv_seqlen);
-        if of_one_length || first.is_decode() || !first.lengths.is_empty() {
+        // A logarithmic axis has no 0.
+        let has_axis = !of_one_length && rows.iter().all(|row| row.kv_seqlen > 0);
+        if !has_axis || first.is_decode() || !first.lengths.is_empty() {
             for row in rows {
                 let title = side_by_side(row, names.get(&row.problem()).copied());
                 bars.entry((device, title)).or_default().push(row);
@@ -258,8 +264,26 @@ mod tests {
         assert_says(&svg, &["decode f32, cold caches", "sdpa_fwd_cpu", "fa3", "GB/s"]);
         assert_says(
             &svg,
-            &["300, 0.50x best", "300", "600", "d128 h8 b0 s4096", "d128 h8 b0 s8192"],
+            &["300, 0.50x best peer", "300", "600", "d128 h8 b0 s4096", "d128 h8 b0 s8192"],
         );
+    }
+
+    #[test]
+    fn names_of_anyone_make_a_drawing_that_can_be_read() {
+        let name = "<an \u{1b}[31m engine & more> of a vendor with a long name";
+        let long: Vec<Row> = (0..40)
+            .flat_map(|at| [512, 1024].map(|length| row(&format!("{at} {name}"), length, 1.0)))
+            .collect();
+        let svg = svg(&long);
+        assert!(!svg.contains(|c: char| c.is_control() && !c.is_whitespace()), "{svg}");
+        assert!(svg.contains("&lt;an \\u{1b}[31m") && svg.contains('…'), "{svg}");
+        // The legend ends above the end of the paper.
+        let height: u32 =
+            svg.split("height=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+        assert!(height > 40 * 24, "{height}");
+        // Lengths of which one is 0 have no place on a logarithmic axis.
+        let lengths = [row("x", 0, 1.0), row("x", 512, 1.0)];
+        assert!(matches!(groups(&lengths)[0].kind, Kind::Bars));
     }
 
     #[test]
