@@ -173,7 +173,7 @@ fault of an engine; 2 a case that means nothing; 3 nothing right, and declines t
 0 otherwise.
 
 Examples:
-  frazil check --filter paged --max-gflop 0.5 tests/cases/sdpa_fwd.toml
+  frazil check --filter paged --max-gflop 0.5 tests/cases/sdpa_fwd_decode.toml
   frazil check --json --jobs 8 tests/cases/peer_sdpa.jsonl > verdicts.jsonl"
 )]
 pub(crate) struct Check {
@@ -247,7 +247,7 @@ pub(crate) struct Repro {
     after_help = r#"Exit codes: 0 an engine serves every case; 2 a case that means nothing; 3 a case that none serves.
 
 Examples:
-  frazil explain --case causal_gqa --target sm90 tests/cases/sdpa_fwd.toml
+  frazil explain --case gqa_8_2 --target sm90 tests/cases/sdpa_fwd.toml
   frazil explain '{"name": "mine", "dtype": "bf16", "batch": 1, "num_q_heads": 8,
                    "num_kv_heads": 1, "head_dim_qk": 128, "seqlen_q": 1, "seqlen_kv": 4096}'"#
 )]

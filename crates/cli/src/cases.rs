@@ -54,7 +54,11 @@ fn read_toml(text: &str) -> Result<Vec<Entry>, String> {
 fn read_json_lines(text: &str, router: &Router) -> Result<Vec<Entry>, String> {
     let first = text.lines().find(|line| !line.trim().is_empty());
     let first = first.map(serde_json::from_str::<Map<String, Value>>);
-    if !matches!(first, Some(Ok(object)) if object.contains_key("name")) {
+    let has = |name| matches!(&first, Some(Ok(object)) if object.contains_key(name));
+    if matches!(first, Some(Ok(_))) && !["name", "id", "rules"].into_iter().any(has) {
+        return Err("line 1: a case has a `name`, or an `id` where it is cudnn-frontend's".into());
+    }
+    if !has("name") {
         let file = peer::read(text).map_err(|error| error.to_string())?;
         let engines: Vec<&EngineId> = router.engines().map(frazil::RegisteredEngine::id).collect();
         return Ok(file.entries(engines));

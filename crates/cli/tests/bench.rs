@@ -48,6 +48,10 @@ fn presets_are_listed_and_so_are_their_cells() {
     let said = bench(&["h200/decode", "--list"]);
     assert_eq!(said.assert_code(0).stdout.lines().count(), 5);
     assert!(said.stdout.contains("h200/decode/d128_h32x8_b64_q1_s8192_full"));
+    // The preset that is timed where none is named has a list as well.
+    let said = bench(&["quick", "--list"]);
+    assert_eq!(said.assert_code(0).stdout.lines().count(), 15);
+    assert!(said.stdout.lines().all(|cell| cell.starts_with("quick/")), "{said:?}");
     let json = bench(&["--list", "--json"]).assert_code(0).json();
     assert!(json.iter().all(|preset| preset["source"].as_str().is_some_and(|it| !it.is_empty())));
 }
@@ -201,9 +205,13 @@ fn bad_input_is_code_2_and_a_helpful_line() {
     )
     .assert_code(0);
     fs::write(&short, fs::read_to_string(&good).unwrap() + "1,2,3\n").unwrap();
+    let (mine, none) = (fresh("mine.txt"), fresh("none.csv"));
+    fs::write(&mine, "no table").unwrap();
+    fs::write(&none, "").unwrap();
     let (bad, short, good) =
         (bad.to_str().unwrap(), short.to_str().unwrap(), good.to_str().unwrap());
-    let cases: [(&[&str], &str); 12] = [
+    let (mine, none) = (mine.to_str().unwrap(), none.to_str().unwrap());
+    let cases: [(&[&str], &str); 15] = [
         (&["llama4"], "llama3.1"),
         (&["h200/sparse"], "deadspace"),
         (&["--filter", "nothing"], "no name of 15 cells"),
@@ -214,7 +222,10 @@ fn bad_input_is_code_2_and_a_helpful_line() {
         (&["--csv", bad], "line 1: column `name` is none of the schema"),
         (&["--csv", "no/such/folder/x.csv"], "cannot be written"),
         (&["--peers", short], "line 7: 3 fields"),
-        (&["--plot", good], "good.csv"),
+        (&["--csv", mine], "column `no table` is none of the schema"),
+        (&["--peers", none], "is empty"),
+        (&["--time-budget", "NaN"], "seconds from 0"),
+        (&["--plot", good], "good.csv: is a file"),
         (&["plot", "nobody.csv"], "nobody.csv"),
     ];
     for (args, want) in cases {
@@ -222,4 +233,15 @@ fn bad_input_is_code_2_and_a_helpful_line() {
         assert!(said.assert_code(2).stderr.contains(want), "{args:?}: {said:?}");
         assert_eq!(said.stdout, "", "{args:?}");
     }
+    assert_eq!(fs::read_to_string(mine).unwrap(), "no table");
+}
+
+#[test]
+fn rows_without_a_time_are_no_drawing() {
+    let (csv, plots) = (fresh("skipped.csv"), fresh("no-plots"));
+    let (csv, plots) = (csv.to_str().unwrap(), plots.to_str().unwrap());
+    bench(&["minilm/single", "--time-budget", "0", "--csv", csv]).assert_code(3);
+    let said = bench(&["plot", csv, "--to", plots]);
+    assert!(said.assert_code(3).stderr.contains("no row has a time"), "{said:?}");
+    assert_eq!(said.stdout, "");
 }

@@ -192,6 +192,10 @@ fn a_case_can_be_an_argument() {
     let said = frazil(["explain", &case.replace("\"num_kv_heads\": 1", "\"num_kv_heads\": 3")]);
     assert!(said.assert_code(2).stderr.contains("num_kv_heads"), "{said:?}");
     frazil(["explain", "{\"name\": "]).assert_code(2);
+    for nameless in ["{}", &case.replace("\"name\"", "\"title\"")] {
+        let said = frazil(["explain", nameless]);
+        assert!(said.assert_code(2).stderr.contains("a case has a `name`"), "{said:?}");
+    }
     frazil(["explain", "{\"name\": \"x\", \"frob\": 1}"]).assert_code(2);
     let peer = frazil(["explain", "--json", PEER]);
     assert_eq!(peer.assert_code(0).json().len(), 1, "runs that differ in values ask one question");

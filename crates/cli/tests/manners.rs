@@ -149,6 +149,46 @@ fn every_command_has_help_with_examples_and_exit_codes() {
     }
 }
 
+/// Examples of a help that begin with the program, each as the shell would read it.
+fn examples(help: &str) -> Vec<String> {
+    let (_, text) = help.split_once("Example").expect("examples");
+    let mut examples: Vec<String> = Vec::new();
+    for line in text.lines().skip(1) {
+        match examples.last_mut() {
+            // An open quote goes on.
+            Some(begun) if begun.matches('\'').count() % 2 == 1 => *begun += line,
+            _ => examples.push(line.trim().to_owned()),
+        }
+    }
+    examples.retain(|example| !example.is_empty());
+    examples
+}
+
+/// What a newcomer tries first; a case or an option that was renamed leaves it behind.
+#[cfg(unix)]
+#[test]
+fn examples_of_the_help_mean_something() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let is_there =
+        |word: &str| !word.contains('.') || word.starts_with("0.") || root.join(word).exists();
+    let mut tried = 0;
+    for name in commands().iter().filter(|name| !["help", "bench"].contains(&name.as_str())) {
+        for example in examples(&frazil([name, "--help"]).stdout) {
+            // What is written to, and files that a reader has and this repository has not.
+            if example.contains(['<', '>']) || !example.split(' ').all(is_there) {
+                continue;
+            }
+            let script = example.replacen("frazil", env!("CARGO_BIN_EXE_frazil"), 1);
+            let output = Command::new("sh").args(["-c", &script]).current_dir(&root).output();
+            let said = Said::from(output.unwrap());
+            // An engine may decline, as on a stand-in for a device that it is not for.
+            assert!([Some(0), Some(3)].contains(&said.code), "{example}: {said:#?}");
+            tried += 1;
+        }
+    }
+    assert!(tried >= 8, "{tried}");
+}
+
 #[test]
 fn every_report_has_a_form_for_machines() {
     for (name, args) in WORKING {

@@ -17,7 +17,8 @@ impl Progress {
         let target = ProgressDrawTarget::stderr();
         let bar = ProgressBar::with_draw_target(Some(cells as u64 * rounds), target);
         // No colours, whatever NO_COLOR says.
-        let style = ProgressStyle::with_template("[{bar:24}] {percent:>3}% {eta:>4} left  {msg}");
+        let style =
+            ProgressStyle::with_template("[{bar:24}] {percent:>3}% {eta:>4} left  {wide_msg}");
         bar.set_style(style.expect("a template of known keys").progress_chars("=> "));
         Self { bar, rounds, cells_done: 0 }
     }
