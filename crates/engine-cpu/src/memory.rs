@@ -263,8 +263,26 @@ impl<'a, T> Strided<'a, T> {
     /// The columns of a row.
     #[inline(always)]
     pub(crate) fn row(&self, row: usize) -> &'a [T] {
-        assert!(row < self.count);
-        let first = self.first.wrapping_add(row * self.pitch);
+        let [columns] = self.group(row);
+        columns
+    }
+
+    /// The columns of some rows, one after another.
+    #[inline(always)]
+    pub(crate) fn group<const N: usize>(&self, first: usize) -> [&'a [T]; N] {
+        assert!(first < self.count && N <= self.count - first);
+        let mut rows: [&[T]; N] = [&[]; N];
+        let mut address = self.first.wrapping_add(first * self.pitch);
+        for row in &mut rows {
+            *row = self.columns(address);
+            address = address.wrapping_add(self.pitch);
+        }
+        rows
+    }
+
+    /// The columns of the row at that address, which is one of this value's.
+    #[inline(always)]
+    fn columns(&self, first: *const T) -> &'a [T] {
         // SAFETY: the row is one of those that the value was made of: of a borrowed slice, or of an
         // input whose rows were found in bounds. Core checked span and alignment (`Call`), and no
         // output shares an element with an input, so that nothing writes them during the call,

@@ -16,17 +16,31 @@ pub(super) struct Ahead {
 impl Ahead {
     pub(super) const NOTHING: Self = Self { address: 0, pitch: 0, num_rows: 0, row_bytes: 0 };
 
-    /// Asks for one row.
+    /// Asks for some rows from one on.
     #[inline(always)]
-    fn ask<S: Simd>(&self, simd: S, row: usize) {
-        if row < self.num_rows {
-            let first = self.address + row * self.pitch;
-            for line in (0..self.row_bytes).step_by(64) {
-                simd.prefetch(first + line);
+    fn ask<S: Simd>(&self, simd: S, first: usize, count: usize) {
+        let count = count.min(self.num_rows.saturating_sub(first));
+        let mut address = self.address + first * self.pitch;
+        if self.pitch == self.row_bytes {
+            // Rows without gaps are one stretch.
+            let end = address + count * self.row_bytes;
+            while address < end {
+                simd.prefetch(address);
+                address += LINE;
             }
+            return;
+        }
+        for _ in 0..count {
+            for line in (0..self.row_bytes).step_by(LINE) {
+                simd.prefetch(address + line);
+            }
+            address += self.pitch;
         }
     }
 }
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// Rows of K whose dot products are made at once.
 const GROUP: usize = 4;
@@ -48,17 +62,17 @@ impl<T: Number> Program for Dot<'_, T> {
     #[inline(always)]
     fn run<S: Simd, const N: usize, const M: usize>(self, simd: S) {
         let Self { k, ahead, q, scale, scores } = self;
-        for (group, scores) in scores.chunks_mut(GROUP).enumerate() {
-            let first = group * GROUP;
-            let mut rows: [&[T]; GROUP] = [&[]; GROUP];
-            for (at, row) in rows.iter_mut().enumerate() {
-                ahead.ask(simd, first + at);
-                // The last group repeats its last row.
-                *row = k.row(first + at.min(scores.len() - 1));
-            }
-            for (score, product) in scores.iter_mut().zip(dots(simd, rows, q)) {
-                *score = scale * product;
-            }
+        let (groups, rest) = scores.as_chunks_mut::<GROUP>();
+        let mut first = 0;
+        for scores in groups {
+            ahead.ask(simd, first, GROUP);
+            *scores = dots(simd, k.group(first), q).map(|product| scale * product);
+            first += GROUP;
+        }
+        for (key, score) in (first..).zip(rest) {
+            ahead.ask(simd, key, 1);
+            let [product, ..] = dots(simd, [k.row(key); GROUP], q);
+            *score = scale * product;
         }
     }
 }
@@ -155,8 +169,8 @@ impl<T: Number> Program for WeightedSum<'_, T> {
                 *sum = simd.mul(simd.load(&o[at * S::LANES..]), factor);
             }
             for (key, &weight) in weights.iter().enumerate() {
-                if column == 0 {
-                    ahead.ask(simd, key);
+                if column == 0 && key % GROUP == 0 {
+                    ahead.ask(simd, key, GROUP);
                 }
                 let (v, weight) = (&v.row(key)[column..][..APART * S::LANES], simd.splat(weight));
                 for (at, sum) in sums.iter_mut().enumerate() {
