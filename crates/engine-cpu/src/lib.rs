@@ -14,6 +14,8 @@
 //! `vector` holds the arithmetic.
 
 mod device;
+#[cfg(test)]
+mod levels;
 mod memory;
 mod sdpa_fwd;
 mod support;
@@ -28,7 +30,7 @@ use frazil_core::{
 
 pub use device::{HostDevice, host, host_with_threads};
 
-/// Instructions that the engine's vectors are of on this processor, for people: `AVX2, FMA and F16C`.
+/// The instructions that the engine computes with on this processor, for people: `AVX2, FMA and F16C`.
 pub fn instructions() -> &'static str {
     vector::Isa::detect().name()
 }
@@ -78,15 +80,20 @@ impl Engine for CpuEngine {
     }
 
     fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError> {
-        let is_host = device.as_any().downcast_ref::<HostDevice>().is_some();
-        if !is_host || device.id() != DeviceId::Host {
-            let (found, need) = (device.id().to_string(), "the host".to_owned());
-            return Err(Error::WrongDevice { found, need }.into());
-        }
-        let kernel = sdpa_fwd::Kernel::new(plan);
-        match kernel.is_of(plan) {
-            true => Ok(Box::new(kernel)),
-            false => Err(Error::ForeignPlan { name: plan.name() }.into()),
-        }
+        build(plan, device, vector::Isa::detect())
+    }
+}
+
+/// The launch of a plan, computing with these instructions.
+fn build(plan: &Plan, device: &Device, isa: vector::Isa) -> Result<Box<dyn Launch>, BuildError> {
+    let is_host = device.as_any().downcast_ref::<HostDevice>().is_some();
+    if !is_host || device.id() != DeviceId::Host {
+        let (found, need) = (device.id().to_string(), "the host".to_owned());
+        return Err(Error::WrongDevice { found, need }.into());
+    }
+    let kernel = sdpa_fwd::Kernel::new(plan, isa);
+    match kernel.is_of(plan) {
+        true => Ok(Box::new(kernel)),
+        false => Err(Error::ForeignPlan { name: plan.name() }.into()),
     }
 }

@@ -78,7 +78,7 @@ pub(crate) struct Regions {
     pub(crate) layout: Layout,
     /// A `u32`: bits of the error word.
     pub(crate) error_word: Region,
-    /// A `u64`: units claimed so far.
+    /// A `u64`: units, or pieces of units, claimed so far.
     pub(crate) claimed: Region,
     /// One [`Sequence`] for each of the batch.
     pub(crate) sequences: Region,
@@ -188,5 +188,51 @@ fn check_dims(facts: &SdpaFwdFacts) -> Result<(), Unsupported> {
     match dims.into_iter().find(|&(_, found)| found > MAX_HEAD_DIM) {
         Some((dim, found)) => Err(Unsupported::Dim { dim, found, served: "1 to 16384" }),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use frazil_core::{GraphBuilder, HostProps, SdpaFwd, TensorSpec};
+
+    use super::*;
+
+    /// The layout for dense f32 `[1, 8, rows, 128]` and 16 threads.
+    fn regions(rows_q: i64, rows_kv: i64) -> Regions {
+        let mut graph = GraphBuilder::new();
+        let [q, k, v, o] =
+            [("q", rows_q), ("k", rows_kv), ("v", rows_kv), ("o", rows_q)].map(|(name, rows)| {
+                graph.tensor(TensorSpec::contiguous(name, DType::F32, [1, 8, rows, 128])).unwrap()
+            });
+        graph.sdpa_fwd(SdpaFwd::new(q, k, v, o)).unwrap();
+        let Facts::SdpaFwd(facts) = Facts::read(&graph.finish().unwrap()).unwrap() else {
+            unreachable!("attention forward");
+        };
+        let device = DeviceProps::Host(HostProps { num_threads: 16 });
+        let target = Target { device, ..Target::host() };
+        Regions::of(&facts, Tile::of(&facts, &target))
+    }
+
+    /// A matrix of scores alone would be 32 GiB.
+    #[test]
+    fn memory_does_not_grow_with_rows_of_q_times_rows_of_k() {
+        let long = regions(32_768, 32_768).layout.bytes();
+        assert!(long < 64 << 20, "{long}");
+        assert_eq!(long, regions(65_536, 131_072).layout.bytes());
+    }
+
+    #[test]
+    fn pieces_find_their_places() {
+        let regions = regions(1, 32_768);
+        assert!(regions.num_pieces(8, 32_768) > 1, "few rows against many keys");
+        assert!(regions.partials.bytes() <= PARTIALS_BYTES);
+        for num_units in 0..300 {
+            for longest in [0, 1, MIN_PIECE_KEYS, 10 * MIN_PIECE_KEYS, u64::MAX] {
+                let num_pieces = regions.num_pieces(num_units, longest);
+                let slots = num_units * num_pieces;
+                assert!(num_pieces == 1 || slots <= regions.num_slots, "{num_units} {longest}");
+                assert!(num_pieces >= 1 && num_pieces <= (longest / MIN_PIECE_KEYS).max(1));
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::block::{Block, Work, count};
 use super::few::MAX_FEW;
 use super::merge::{self, Partial};
 use super::pack;
-use super::panel::{Accumulate, Alibi, Fold, Hide, Rows, Score, SoftCap};
+use super::panel::{Accumulate, Alibi, Fold, Hide, Matrix, Score, SoftCap};
 use super::scratch::{Scratch, padded, pitch};
 use super::setup::{Sequence, Unit};
 use super::softmax::{self, Total};
@@ -128,7 +128,7 @@ impl Block<'_> {
         isa.run(
             lanes,
             Score {
-                k: Rows { numbers: &scratch.k[skipped * pitch(on_q)..], pitch: pitch(on_q) },
+                k: Matrix { numbers: &scratch.k[skipped * pitch(on_q)..], pitch: pitch(on_q) },
                 num_keys,
                 q: &scratch.q[panel.part(on_q)],
                 scale: facts.softmax_scale(),
@@ -146,7 +146,7 @@ impl Block<'_> {
         isa.run(
             lanes,
             Accumulate {
-                v: Rows { numbers: v, pitch: pitch(on_v) },
+                v: Matrix { numbers: v, pitch: pitch(on_v) },
                 weights: &scratch.scores[..num_keys * lanes],
                 correction: &scratch.correction[..lanes],
                 num_columns: on_v,

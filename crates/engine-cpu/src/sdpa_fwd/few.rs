@@ -167,8 +167,12 @@ impl Block<'_> {
         let end = self.visible.of(self.queries(0, self.num_rows())).end;
         pack::for_each_run::<T>((v, unsigned(keys)), errors, |within, run| {
             let next = keys.end + i64::try_from(within.start).unwrap_or(i64::MAX);
-            let ahead = pack::ahead((k, next.cast_unsigned()), within.len(), errors);
-            let ahead = if next < end { ahead } else { Ahead::NOTHING };
+            // A page that no row sees is not looked up, or it could be flagged.
+            let ahead = if next < end {
+                pack::ahead((k, next.cast_unsigned()), within.len(), errors)
+            } else {
+                Ahead::NOTHING
+            };
             self.weigh_run(panel, (&run, &ahead), within, scratch);
         });
     }

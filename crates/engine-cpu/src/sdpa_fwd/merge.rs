@@ -1,7 +1,7 @@
 //! Partial results of a unit whose keys were divided, and their merge.
 //!
 //! Few rows against many keys would keep one worker busy and the others idle. Such units are worked
-//! on in pieces, some keys each, and a second pass merges the pieces in the order of the keys.
+//! on in pieces, some keys each; whoever finishes the last merges them all in the order of the keys.
 //! Flash-Decoding (Dao et al., 2023), "reduction".
 
 use std::ops::Range;

@@ -2,7 +2,13 @@
 //!
 //! A unit is a tile of rows of Q of one sequence and one head of K and V. It walks the keys that
 //! its rows see, tile by tile, in a fixed order, and is all that writes these rows, so results
-//! depend on neither threads nor timing.
+//! depend on neither threads nor timing. Where units are few, each is worked on in pieces of its
+//! keys, which are merged in the order of the keys, whoever finishes the last.
+//!
+//! Code map: `setup` places sequences and finds units, `tensors` finds rows, `band` says which keys
+//! a query sees · `block` is one unit, `attend` takes its rows as lanes (`pack` gathers, `panel`
+//! computes), `few` takes a few rows as they lie (`few_products` computes) · `softmax` and `merge`
+//! end both · `scratch` is a worker's memory.
 
 mod attend;
 mod band;
@@ -43,11 +49,11 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &Plan, isa: Isa) -> Self {
         let facts = facts_of(plan);
         let tile = Tile::of(facts, plan.target());
         let regions = Regions::of(facts, tile);
-        Self { plan: plan.clone(), tile, regions, isa: Isa::detect() }
+        Self { plan: plan.clone(), tile, regions, isa }
     }
 
     /// Whether the plan's config and workspace are those that this kernel works with. An engine that
@@ -131,7 +137,7 @@ impl Crew<'_> {
     /// and returns when all is done. Workers claim numbers until none is left.
     fn share(&self, count: u64, work: impl Fn(u64, &mut Scratch<'_>) + Sync) {
         let Self { call, regions, facts, tile } = self;
-        // SAFETY: the region is the plan's; other references to it are as this one.
+        // SAFETY: the region is the plan's, and referred to here alone.
         let claimed = unsafe { workspace_u64(call, regions.claimed) };
         claimed.store(0, Ordering::Relaxed);
         let len = Scratch::len(facts.shape(), *tile);

@@ -10,9 +10,9 @@
 
 use crate::vector::{Program, Simd, exp2, tanh};
 
-/// Row-major rows, `pitch` numbers apart.
+/// A row-major matrix, `pitch` numbers from row to row.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rows<'a> {
+pub(crate) struct Matrix<'a> {
     pub(crate) numbers: &'a [f32],
     pub(crate) pitch: usize,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Rows<'a> {
 #[derive(Debug)]
 pub(crate) struct Score<'a> {
     /// [`crate::vector::MAX_ROWS`] rows more than keys, of no meaning.
-    pub(crate) k: Rows<'a>,
+    pub(crate) k: Matrix<'a>,
     pub(crate) num_keys: usize,
     /// `[column][lane]`.
     pub(crate) q: &'a [f32],
@@ -209,7 +209,7 @@ impl Program for Fold<'_> {
 #[derive(Debug)]
 pub(crate) struct Accumulate<'a> {
     /// One row for each key; as many columns as `o` has are read.
-    pub(crate) v: Rows<'a>,
+    pub(crate) v: Matrix<'a>,
     /// `[key][lane]`.
     pub(crate) weights: &'a [f32],
     pub(crate) correction: &'a [f32],

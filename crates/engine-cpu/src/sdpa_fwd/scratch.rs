@@ -6,7 +6,7 @@ use crate::support::Tile;
 use crate::vector::MAX_ROWS;
 
 /// Tiles and running sums of one worker, in f32. Rows of Q are the lanes of panels; a panel's part
-/// begins at its first row.
+/// begins at its first row. A few rows alone are not lanes: `[lane]` is then the outer index.
 #[derive(Debug)]
 pub(crate) struct Scratch<'a> {
     /// By panel: `[head_dim_qk][lane]`.

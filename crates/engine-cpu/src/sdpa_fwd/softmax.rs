@@ -1,7 +1,5 @@
-//! Online softmax over tiles of keys.
-//!
-//! Milakov and Gimelshein, "Online normalizer calculation for softmax", arXiv:1805.02867; in
-//! attention: FlashAttention-2, arXiv:2307.08691, section 3.1.
+//! Max and sum of a row: what they begin with, and what they come to. Between the two, `panel` and
+//! `few_products` fold the scores in.
 
 /// Max and sum of a row that has seen only its sink.
 pub(crate) fn start(sink: Option<f32>) -> (f32, f32) {
