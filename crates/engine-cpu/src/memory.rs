@@ -274,20 +274,24 @@ impl<'a, T> Strided<'a, T> {
         let mut rows: [&[T]; N] = [&[]; N];
         let mut address = self.first.wrapping_add(first * self.pitch);
         for row in &mut rows {
-            *row = self.columns(address);
+            // SAFETY: the rows from `first` on are as many as the assertion says.
+            *row = unsafe { self.columns(address) };
             address = address.wrapping_add(self.pitch);
         }
         rows
     }
 
-    /// The columns of the row at that address, which is one of this value's.
+    /// The columns of a row.
+    ///
+    /// # Safety
+    ///
+    /// A row of this value begins at that address.
     #[inline(always)]
-    fn columns(&self, first: *const T) -> &'a [T] {
-        // SAFETY: the row is one of those that the value was made of: of a borrowed slice, or of an
-        // input whose rows were found in bounds. Core checked span and alignment (`Call`), and no
-        // output shares an element with an input, so that nothing writes them during the call,
-        // which the reference cannot outlive: an `Input` is made from a `Call` and dropped with the
-        // launch.
+    unsafe fn columns(&self, first: *const T) -> &'a [T] {
+        // SAFETY: the row is of a borrowed slice, or of an input whose rows were found in bounds.
+        // Core checked span and alignment (`Call`), and no output shares an element with an input,
+        // so that nothing writes them during the call, which the reference cannot outlive: an
+        // `Input` is made from a `Call` and dropped with the launch.
         unsafe { std::slice::from_raw_parts(first, self.columns) }
     }
 }
@@ -422,7 +426,7 @@ pub(crate) unsafe fn workspace_slice<'a, T: Plain>(
 ///
 /// # Safety
 ///
-/// The region belongs to the plan of the call, and nothing else refers to its memory.
+/// The region belongs to the plan of the call, and its memory is referred to in this way alone.
 pub(crate) unsafe fn workspace_u32s<'a>(
     call: &'a Call<'_>,
     region: Region,
@@ -439,7 +443,7 @@ pub(crate) unsafe fn workspace_u32s<'a>(
 ///
 /// # Safety
 ///
-/// The region belongs to the plan of the call, and nothing else refers to its memory.
+/// The region belongs to the plan of the call, and its memory is referred to in this way alone.
 pub(crate) unsafe fn workspace_u64<'a>(call: &'a Call<'_>, region: Region) -> &'a AtomicU64 {
     assert!(region.bytes() >= 8);
     // SAFETY: as in `workspace_slice`; all accesses are atomic.

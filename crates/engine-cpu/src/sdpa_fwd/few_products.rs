@@ -20,10 +20,11 @@ impl Ahead {
     #[inline(always)]
     fn ask<S: Simd>(&self, simd: S, first: usize, count: usize) {
         let count = count.min(self.num_rows.saturating_sub(first));
-        let mut address = self.address + first * self.pitch;
+        // Past the last row there may be no address; what is made there is not asked for.
+        let mut address = self.address.wrapping_add(first.wrapping_mul(self.pitch));
         if self.pitch == self.row_bytes {
             // Rows without gaps are one stretch.
-            let end = address + count * self.row_bytes;
+            let end = address.wrapping_add(count * self.row_bytes);
             while address < end {
                 simd.prefetch(address);
                 address += LINE;
@@ -34,7 +35,7 @@ impl Ahead {
             for line in (0..self.row_bytes).step_by(LINE) {
                 simd.prefetch(address + line);
             }
-            address += self.pitch;
+            address = address.wrapping_add(self.pitch);
         }
     }
 }
