@@ -254,18 +254,24 @@ mod tests {
         assert_eq!(format!("{:?}", read(&path).unwrap()), format!("{rows:?}"));
     }
 
-    /// As many benches at once as may begin a file together.
+    /// One has begun the file and not yet named its columns when the other comes.
     #[test]
     fn benches_that_begin_one_file_at_once_leave_one_table() {
         let path = path("at_once.csv");
         let _ = std::fs::remove_file(&path);
-        let add = |name: usize| {
-            let (mut store, _) = Store::open(&path).unwrap();
-            (0..20).for_each(|_| store.add(&row(&name.to_string(), Status::Measured)).unwrap());
-        };
-        let add = &add;
-        std::thread::scope(|scope| (0..8).for_each(|name| drop(scope.spawn(move || add(name)))));
-        assert_eq!(read(&path).unwrap().len(), 8 * 20);
+        let file = OpenOptions::new().create(true).append(true).open(&path).unwrap();
+        let first = Lock::of(&file);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| Store::open(&path).unwrap().1.len());
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            assert!(!other.is_finished(), "it did not wait");
+            let header = columns().unwrap().join(",") + "\n";
+            (&file).write_all(header.as_bytes()).unwrap();
+            (&file).write_all(&record(&row("x", Status::Measured)).unwrap()).unwrap();
+            drop(first);
+            assert_eq!(other.join().unwrap(), 1);
+        });
+        assert_eq!(read(&path).unwrap().len(), 1);
     }
 
     #[test]
