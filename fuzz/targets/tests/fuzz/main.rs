@@ -20,7 +20,7 @@ const DRAWN: [(&str, u32, u32); 6] = [
     ("case_toml", 4000, 5),
     ("case_json", 4000, 5),
     ("peer_jsonl", 1500, 3),
-    ("safetensors", 6000, 10),
+    ("safetensors", 6000, 5),
     ("execute", 3000, 70),
 ];
 
