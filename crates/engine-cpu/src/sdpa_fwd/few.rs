@@ -76,16 +76,11 @@ impl Block<'_> {
         scratch: &mut Scratch<'_>,
     ) {
         let (on_q, _) = self.columns();
-        let block_n = self.work.tile.block_n;
-        for (first, within) in tiles(keys, block_n) {
-            let which = first..first + within.len() as u64;
-            let k_tile = std::mem::take(&mut scratch.k);
-            let to = (&mut *k_tile, on_q, pitch(on_q));
-            pack::gather(self.work.isa, (k, which), to, self.work.errors);
-            let run = Strided::of(k_tile, on_q, pitch(on_q));
-            self.score_run(panel, (&run, &Ahead::NOTHING), within, scratch);
-            scratch.k = k_tile;
-        }
+        let tile = std::mem::take(&mut scratch.k);
+        self.for_each_tile((k, keys), (&mut *tile, on_q), |within, run| {
+            self.score_run(panel, (run, &Ahead::NOTHING), within, scratch);
+        });
+        scratch.k = tile;
     }
 
     fn score_run<T: Number>(
@@ -185,16 +180,11 @@ impl Block<'_> {
         scratch: &mut Scratch<'_>,
     ) {
         let (_, on_v) = self.columns();
-        let block_n = self.work.tile.block_n;
-        for (first, within) in tiles(keys, block_n) {
-            let which = first..first + within.len() as u64;
-            let v_tile = std::mem::take(&mut scratch.v);
-            let to = (&mut *v_tile, on_v, pitch(on_v));
-            pack::gather(self.work.isa, (v, which), to, self.work.errors);
-            let run = Strided::of(v_tile, on_v, pitch(on_v));
-            self.weigh_run(panel, (&run, &Ahead::NOTHING), within, scratch);
-            scratch.v = v_tile;
-        }
+        let tile = std::mem::take(&mut scratch.v);
+        self.for_each_tile((v, keys), (&mut *tile, on_v), |within, run| {
+            self.weigh_run(panel, (run, &Ahead::NOTHING), within, scratch);
+        });
+        scratch.v = tile;
     }
 
     fn weigh_run<T: Number>(
@@ -215,16 +205,26 @@ impl Block<'_> {
             isa.run(isa.lanes(), WeightedSum { v, ahead, weights, correction, o });
         }
     }
+
+    /// Gathers rows tile by tile; gives where a tile is among all keys, and its rows.
+    fn for_each_tile(
+        &self,
+        (rows, keys): (&Rows<'_>, &Range<i64>),
+        (tile, columns): (&mut [f32], usize),
+        mut take: impl FnMut(Range<usize>, &Strided<'_, f32>),
+    ) {
+        let block_n = self.work.tile.block_n;
+        let (first, num_keys) = (keys.start.cast_unsigned(), count(keys));
+        for begin in (0..num_keys).step_by(block_n) {
+            let within = begin..num_keys.min(begin + block_n);
+            let which = first + begin as u64..first + within.end as u64;
+            let to = (&mut *tile, columns, pitch(columns));
+            pack::gather(self.work.isa, (rows, which), to, self.work.errors);
+            take(within, &Strided::of(tile, columns, pitch(columns)));
+        }
+    }
 }
 
 fn unsigned(keys: &Range<i64>) -> Range<u64> {
     keys.start.cast_unsigned()..keys.end.cast_unsigned()
-}
-
-/// Keys by tiles: the first of each, and where they are among all.
-fn tiles(keys: &Range<i64>, block_n: usize) -> impl Iterator<Item = (u64, Range<usize>)> + use<> {
-    let (first, num_keys) = (keys.start.cast_unsigned(), count(keys));
-    (0..num_keys)
-        .step_by(block_n)
-        .map(move |begin| (first + begin as u64, begin..num_keys.min(begin + block_n)))
 }
