@@ -1,0 +1,56 @@
+//! A compiled kernel and its name.
+
+use std::fmt;
+
+use frazil_core::Version;
+
+use crate::ImageKind;
+
+/// Names an artifact: a SHA-256 over everything that it is made from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(pub [u8; 32]);
+
+/// As 64 lower-case hexadecimal digits.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
+    }
+}
+
+/// A kernel for one target: what a driver loads, and what the compiler said of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artifact {
+    /// Its name.
+    pub key: Key,
+    /// What the image is.
+    pub kind: ImageKind,
+    /// The image. PTX ends in a zero byte.
+    pub image: Vec<u8>,
+    /// Names of its kernels; each begins with `frazil_`.
+    pub symbols: Vec<String>,
+    /// What a thread and a block of it take; known of machine code alone.
+    pub resources: Option<Resources>,
+    /// Version of the compiler.
+    pub compiler: Version,
+}
+
+/// What a kernel takes, as `ptxas` reports it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes of a thread's stack frame.
+    pub stack_bytes: u32,
+    /// Bytes of registers that a thread stores to local memory.
+    pub spill_store_bytes: u32,
+    /// Bytes of registers that a thread loads back.
+    pub spill_load_bytes: u32,
+    /// Bytes of static shared memory of a block.
+    pub static_smem_bytes: u32,
+}
