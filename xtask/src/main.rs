@@ -19,7 +19,7 @@ Test tiers and lints of this workspace.
 cargo xtask test [--long] [--require TIER,...]
     Run every tier that can run here and say of each how it went.
     --long      also the tests marked as ignored: the peer's whole file, 20,000 generated cases
-    --require   fail where one of these tiers does not exist here, or is skipped
+    --require   fail where one of these tiers has no test, or a test of it was skipped
 cargo xtask lint
     rustfmt, clippy and rustdoc with warnings denied, and sizes.
 cargo xtask sizes

@@ -27,6 +27,7 @@ pub mod repro;
 pub mod rules;
 pub mod run;
 mod sizes;
+pub mod skip;
 pub mod suite;
 pub mod support;
 pub mod tolerance;
