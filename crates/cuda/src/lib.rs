@@ -5,9 +5,11 @@
 //! gets a typed answer, and a symbol that an old driver lacks is an error instead of a panic.
 
 mod artifact;
+mod cache;
 mod driver;
 
 pub use artifact::{Artifact, Key, Resources};
+pub use cache::{DiskCache, Distrust, Lookup, NoFolder, Refusal, StoreError, StoreStep, Untrusted};
 pub use driver::{
     CaptureMode, CaptureStatus, ContextHandle, DeviceAttribute, DriverCalls, DriverError,
     EventHandle, FunctionAttribute, FunctionHandle, GraphExecHandle, GraphHandle, GraphNode,
