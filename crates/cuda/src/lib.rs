@@ -6,13 +6,19 @@
 
 mod artifact;
 mod cache;
+mod capture;
+mod context;
+mod device;
 mod driver;
 
 pub use artifact::{Artifact, Key, Resources};
 pub use cache::{DiskCache, Distrust, Lookup, NoFolder, Refusal, StoreError, StoreStep, Untrusted};
+pub use capture::RelaxedCapture;
+pub use context::{Current, Queue};
+pub use device::{CudaDevice, OpenError, device, devices, driver};
 pub use driver::{
-    CaptureMode, CaptureStatus, ContextHandle, DeviceAttribute, DriverCalls, DriverError,
+    CaptureMode, CaptureStatus, ContextHandle, DeviceAttribute, Driver, DriverCalls, DriverError,
     EventHandle, FunctionAttribute, FunctionHandle, GraphExecHandle, GraphHandle, GraphNode,
-    ImageKind, L2Promotion, LaunchShape, MemoryInfo, ModuleHandle, NodeKind, Swizzle, TensorMap,
-    TensorMapElement, TensorMapSpec,
+    ImageKind, L2Promotion, LaunchShape, MemoryInfo, ModuleHandle, NoDriver, NodeKind,
+    OLDEST_DRIVER, RealDriver, Swizzle, TensorMap, TensorMapElement, TensorMapSpec,
 };

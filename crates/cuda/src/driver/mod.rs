@@ -4,14 +4,32 @@
 //! those of its functions in Rust's case, and each says where it differs.
 
 mod error;
+#[cfg(test)]
+pub(crate) mod fake;
 mod handle;
+mod layout;
+mod library;
+mod no_driver;
+mod order;
+mod real;
+mod table;
 mod tensor_map;
+mod values;
+
+use enum_dispatch::enum_dispatch;
 
 pub use error::DriverError;
 pub use handle::{
     ContextHandle, EventHandle, FunctionHandle, GraphExecHandle, GraphHandle, ModuleHandle,
 };
+pub use no_driver::NoDriver;
+pub(crate) use real::version_from;
+pub use real::{OLDEST_DRIVER, RealDriver};
 pub use tensor_map::{L2Promotion, Swizzle, TensorMap, TensorMapElement, TensorMapSpec};
+pub use values::{
+    CaptureMode, CaptureStatus, DeviceAttribute, FunctionAttribute, GraphNode, ImageKind,
+    LaunchShape, MemoryInfo, NodeKind,
+};
 
 /// What a driver answers.
 pub(crate) type Result<T> = std::result::Result<T, DriverError>;
@@ -21,6 +39,7 @@ pub(crate) type Result<T> = std::result::Result<T, DriverError>;
 /// Streams are raw `CUstream` values, the legacy (0, 1) and per-thread (2) sentinels included.
 /// Addresses are device addresses. Nothing here keeps a state of its own: what is created is
 /// destroyed by the caller.
+#[enum_dispatch]
 pub trait DriverCalls {
     /// What images [`DriverCalls::module_load_data`] takes.
     fn image_kind(&self) -> ImageKind;
@@ -38,7 +57,11 @@ pub trait DriverCalls {
     /// `cuCtxGetCurrent`; `None` where the thread has none.
     fn ctx_get_current(&self) -> Result<Option<ContextHandle>>;
     /// `cuCtxPushCurrent`.
-    fn ctx_push_current(&self, context: ContextHandle) -> Result<()>;
+    ///
+    /// # Safety
+    ///
+    /// The context lives until it is popped again.
+    unsafe fn ctx_push_current(&self, context: ContextHandle) -> Result<()>;
     /// `cuCtxPopCurrent`.
     fn ctx_pop_current(&self) -> Result<()>;
     /// `cuCtxSynchronize`.
@@ -85,8 +108,12 @@ pub trait DriverCalls {
     /// `cuThreadExchangeStreamCaptureMode`: sets the calling thread's mode, gives the one before.
     fn thread_exchange_stream_capture_mode(&self, mode: CaptureMode) -> Result<CaptureMode>;
 
-    /// `cuModuleLoadData`. The image is an ELF cubin, or PTX text that ends in a zero byte.
-    fn module_load_data(&self, image: &[u8]) -> Result<ModuleHandle>;
+    /// `cuModuleLoadData`, which finds the image's end by itself.
+    ///
+    /// # Safety
+    ///
+    /// The image is a whole ELF cubin, or PTX text that ends in a zero byte.
+    unsafe fn module_load_data(&self, image: &[u8]) -> Result<ModuleHandle>;
     /// `cuModuleUnload`.
     ///
     /// # Safety
@@ -125,6 +152,13 @@ pub trait DriverCalls {
         attribute: FunctionAttribute,
         value: i32,
     ) -> Result<()>;
+    /// `cuFuncGetParamInfo`: bytes of a function's parameters together; `None` where the driver
+    /// cannot tell, as before CUDA 12.4.
+    ///
+    /// # Safety
+    ///
+    /// The function's module is loaded.
+    unsafe fn func_param_bytes(&self, function: FunctionHandle) -> Result<Option<u64>>;
     /// `cuLaunchKernelEx` with one argument: the kernel's parameter struct, passed by value.
     ///
     /// # Safety
@@ -208,7 +242,8 @@ pub trait DriverCalls {
     unsafe fn event_elapsed_time(&self, start: EventHandle, end: EventHandle) -> Result<f32>;
 
     /// `cuGraphGetNodes` with the kind of each node and, for kernels, the symbol, in an order in
-    /// which every node comes after those it depends on.
+    /// which every node comes after those it depends on. Before CUDA 12.3 drivers cannot name a
+    /// kernel, and the answer is `CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER`.
     ///
     /// # Safety
     ///
@@ -240,129 +275,10 @@ pub trait DriverCalls {
     unsafe fn graph_destroy(&self, graph: GraphHandle) -> Result<()>;
 }
 
-/// What a driver loads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ImageKind {
-    /// Machine code for one target.
-    Cubin,
-    /// PTX text for one target.
-    Ptx,
-}
-
-/// Attributes of a device: `CUdevice_attribute`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum DeviceAttribute {
-    /// Streaming multiprocessors.
-    MultiprocessorCount = 16,
-    /// Bytes of the second-level cache.
-    L2CacheSize = 38,
-    /// Compute capability, before the dot.
-    ComputeCapabilityMajor = 75,
-    /// Compute capability, after the dot.
-    ComputeCapabilityMinor = 76,
-    /// Bytes of shared memory of one multiprocessor.
-    MaxSharedMemoryPerMultiprocessor = 81,
-    /// Bytes of shared memory that a block may opt in to.
-    MaxSharedMemoryPerBlockOptin = 97,
-}
-
-/// Attributes of a function: `CUfunction_attribute`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum FunctionAttribute {
-    /// Threads that one block of it may have.
-    MaxThreadsPerBlock = 0,
-    /// Bytes of static shared memory.
-    SharedSizeBytes = 1,
-    /// Bytes of local memory of a thread.
-    LocalSizeBytes = 3,
-    /// Registers of a thread.
-    NumRegs = 4,
-    /// Bytes of dynamic shared memory that a launch may ask for; may be set.
-    MaxDynamicSharedSizeBytes = 8,
-}
-
-/// How far a capture forbids what could break it: `CUstreamCaptureMode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum CaptureMode {
-    /// Unsafe calls of every thread.
-    Global = 0,
-    /// Unsafe calls of the capturing thread.
-    ThreadLocal = 1,
-    /// Nothing but calls on the capturing stream itself.
-    Relaxed = 2,
-}
-
-/// State of a stream: `CUstreamCaptureStatus`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CaptureStatus {
-    /// Not capturing.
-    None,
-    /// Capturing.
-    Active,
-    /// A capture that something forbidden has broken, and that was not ended yet.
-    Invalidated,
-}
-
-/// Shape of a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaunchShape {
-    /// Blocks along x, y and z; at least 1 each.
-    pub grid: [u32; 3],
-    /// Threads of a block along x, y and z.
-    pub block: [u32; 3],
-    /// Blocks of a cluster along x, y and z; `[1, 1, 1]` where there are no clusters.
-    pub cluster: [u32; 3],
-    /// Bytes of dynamic shared memory of a block.
-    pub dynamic_smem_bytes: u32,
-    /// Whether it may start before the kernel queued before it is done
-    /// (`CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`); it then waits by
-    /// `griddepcontrol.wait`.
-    pub programmatic: bool,
-}
-
-/// An allocation as the driver knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryInfo {
-    /// Ordinal of the device whose memory it is; `None` for host memory.
-    pub ordinal: Option<i32>,
-    /// First address.
-    pub base: u64,
-    /// Size, in bytes.
-    pub bytes: u64,
-}
-
-/// A node of a graph.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GraphNode {
-    /// What it does.
-    pub kind: NodeKind,
-    /// Symbol of the kernel, where it is one.
-    pub kernel: Option<String>,
-}
-
-/// Kinds of nodes: `CUgraphNodeType`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NodeKind {
-    /// A launch.
-    Kernel,
-    /// A copy.
-    Memcpy,
-    /// A fill.
-    Memset,
-    /// A call of the host.
-    Host,
-    /// Another graph.
-    ChildGraph,
-    /// Nothing; holds dependencies.
-    Empty,
-    /// An allocation.
-    MemAlloc,
-    /// The end of an allocation.
-    MemFree,
-    /// Another kind, by its number.
-    Other(i32),
+/// The real driver or a simulated one; who calls cannot tell them apart.
+#[derive(Debug)]
+#[enum_dispatch(DriverCalls)]
+pub enum Driver {
+    /// That of a GPU.
+    Real(RealDriver),
 }
