@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use frazil_conformance::cargo_path;
 
 const DOCUMENTS: [&str; 5] =
     ["README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/GLOSSARY.md", "docs/SUPPORT.md"];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+    cargo_path!("CARGO_MANIFEST_DIR")
 }
 
 fn read(name: &str) -> String {

@@ -102,7 +102,7 @@ fn an_engine_of_ones_own_answers_and_is_right() {
 /// A file added to the folder is run here, and listed in the README.
 #[test]
 fn every_example_is_a_test_and_in_the_readme() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let folder = frazil_conformance::cargo_path!("CARGO_MANIFEST_DIR").join("examples");
     let mut found: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())

@@ -4,12 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
+use frazil_conformance::cargo_path;
+
 fn read_toml(path: &Path) -> toml::Table {
     std::fs::read_to_string(path).unwrap().parse().unwrap()
 }
 
 fn manifests() -> Vec<(String, toml::Table)> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    let crates = cargo_path!("CARGO_MANIFEST_DIR").join("crates");
     let folders = std::fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path());
     let read = |folder: PathBuf| {
         let text = std::fs::read_to_string(folder.join("Cargo.toml")).ok()?;
@@ -27,6 +29,25 @@ fn dependencies(manifest: &toml::Table) -> Vec<&str> {
         tables.flat_map(|table| ["dependencies", "build-dependencies"].map(|kind| table.get(kind)));
     let entries = kinds.flatten().filter_map(toml::Value::as_table).flatten();
     entries.map(|(name, _)| name.as_str()).collect()
+}
+
+/// Paths and contents of the Rust files under these folders of the repository.
+fn rust_files(folders: &[&str]) -> Vec<(PathBuf, String)> {
+    let root = cargo_path!("CARGO_MANIFEST_DIR");
+    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            // What a link leads to is there under its own name.
+            if path.is_dir() && !path.is_symlink() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                files.push((path, text));
+            }
+        }
+    }
+    files
 }
 
 /// An engine stands on core (and the door to the driver), never on another engine or the router.
@@ -53,6 +74,23 @@ fn core_depends_on_no_crate_of_ours() {
     assert!(dependencies(&core).iter().all(|name| !name.starts_with("frazil")));
 }
 
+/// A bundle's tests run where nothing lies at the paths of the machine that built them; see
+/// `frazil_conformance::cargo_path!`.
+#[test]
+fn no_test_looks_where_it_was_built() {
+    let is_built_in = |text: &str| {
+        ["MANIFEST_DIR", "BIN_EXE_", "TARGET_TMPDIR"]
+            .iter()
+            .any(|path| text.contains(&format!("env!(\"CARGO_{path}")))
+    };
+    assert!(is_built_in("let data = Path::new(env!(\"CARGO_MANIFEST_DIR\")).join(\"data\");"));
+    let files = rust_files(&["tests", "crates", "fuzz/targets", "xtask", "benches", "examples"]);
+    assert!(files.len() > 200, "{}", files.len());
+    for (path, text) in files {
+        assert!(!is_built_in(&text), "{}", path.display());
+    }
+}
+
 #[test]
 fn every_crate_takes_the_workspace_lints() {
     for (folder, manifest) in manifests() {
@@ -64,7 +102,7 @@ fn every_crate_takes_the_workspace_lints() {
 /// What crates.io shows and docs.rs builds: all features, since none needs CUDA to be documented.
 #[test]
 fn published_crates_can_be_found_read_and_documented() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = cargo_path!("CARGO_MANIFEST_DIR");
     let facade = ("..".to_owned(), read_toml(&root.join("Cargo.toml")));
     let mut published = 0;
     for (folder, manifest) in manifests().into_iter().chain([facade]) {
@@ -91,7 +129,7 @@ fn published_crates_can_be_found_read_and_documented() {
 /// and every engine then share one build and its versions of what both need.
 #[test]
 fn the_benches_stand_beside_candle_without_cuda() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = cargo_path!("CARGO_MANIFEST_DIR");
     let benches = read_toml(&root.join("benches/Cargo.toml"));
     let dependencies = &benches["dev-dependencies"];
     assert!(dependencies.get("frazil").is_some());
@@ -113,20 +151,11 @@ fn the_benches_stand_beside_candle_without_cuda() {
 /// launched: each of these places is excused by name, and there are no others.
 #[test]
 fn core_is_unsafe_in_the_known_places_alone() {
-    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/core/src");
     let mut excused = Vec::new();
-    let mut folders = vec![core];
-    while let Some(folder) = folders.pop() {
-        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let text = std::fs::read_to_string(&path).unwrap();
-            let file = path.file_stem().unwrap().to_string_lossy().into_owned();
-            let count = text.matches("expect(unsafe_code").count();
-            excused.extend(std::iter::repeat_n(file, count));
-        }
+    for (path, text) in rust_files(&["crates/core/src"]) {
+        let file = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let count = text.matches("expect(unsafe_code").count();
+        excused.extend(std::iter::repeat_n(file, count));
     }
     excused.sort();
     // `Buffer::from_raw`, `Stream::from_raw`, `Launch::launch`, and its one call.

@@ -2,9 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+mod bundle;
 mod features;
 mod lint;
 mod msrv;
+mod prebuilt;
 mod sizes;
 mod support_table;
 mod test;
@@ -16,14 +18,19 @@ use std::process::{Command, ExitCode};
 const HELP: &str = "\
 Test tiers and lints of this workspace.
 
-cargo xtask test [--long] [--require TIER,...]
+cargo xtask test [--tier TIER,...] [--require TIER,...] [--long] [--prebuilt FOLDER]
     Run every tier that can run here and say of each how it went.
-    --long      also the tests marked as ignored: the peer's whole file, 20,000 generated cases
+    --tier      run these alone
     --require   fail where one of these tiers has no test, or a test of it was skipped
+    --long      also the tests marked as ignored: the peer's whole file, 20,000 generated cases
+    --prebuilt  run the programs of an unpacked bundle; `run-tests` in it does this
+cargo xtask bundle [--out FOLDER]
+    Pack test programs, benches, the command line and what they read into one archive that runs on
+    a Linux host without Rust: bundle/frazil-bundle-ARCH.tar.xz. Needs git, GNU tar and xz.
 cargo xtask lint
     rustfmt, clippy and rustdoc with warnings denied, and sizes.
 cargo xtask sizes
-    Fail where a Rust file is too long.
+    Fail where a Rust or CUDA file, or a function in CUDA, is too long.
 cargo xtask features
     clippy over every crate with each of its features, each pair, all and none (cargo-hack, which is
     installed in the target folder at need), and the facade in one build with candle.
@@ -42,6 +49,9 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.as_slice() {
         ["test", options @ ..] => test::Options::parse(options).and_then(|o| test::test(&o)),
+        ["bundle", options @ ..] => {
+            bundle::Options::parse(options).and_then(|o| bundle::bundle(&o))
+        }
         ["lint"] => lint::lint(),
         ["sizes"] => sizes::sizes(),
         ["features"] => features::features(),
@@ -74,6 +84,18 @@ fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let root = here.as_deref().and_then(std::path::Path::parent);
     root.map_or_else(|| PathBuf::from("."), PathBuf::from)
+}
+
+/// Names of the files of the repository that match: tracked, and about to be.
+fn tracked(patterns: &[&str]) -> Result<Vec<String>, Failure> {
+    let args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"];
+    let listed = Command::new("git").args(args).args(patterns).current_dir(root()).output();
+    let listed = listed.map_err(|error| format!("git ls-files: {error}"))?;
+    if !listed.status.success() {
+        return Err(format!("git ls-files: {}", String::from_utf8_lossy(&listed.stderr).trim()));
+    }
+    let names = String::from_utf8_lossy(&listed.stdout);
+    Ok(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
 /// The cargo that runs this.

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Tensor, command, f32s, file, i32s, packed, with_header, write};
+use frazil_conformance::cargo_path;
 
 /// Runs a file that must be refused, and gives the message.
 fn refused(name: &str, bytes: &[u8], options: &[&str]) -> String {
@@ -219,8 +220,9 @@ fn a_file_that_is_not_there() {
 
 #[test]
 fn what_is_no_regular_file() {
+    let folder = cargo_path!("CARGO_MANIFEST_DIR");
     for command in ["run", "check", "explain"] {
-        let said = common::frazil([command, env!("CARGO_MANIFEST_DIR")]);
+        let said = common::frazil([command.as_ref(), folder.as_os_str()]);
         assert!(said.assert_code(2).stderr.contains("is a folder"), "{said:?}");
     }
     #[cfg(unix)]

@@ -10,13 +10,14 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{Said, command, frazil};
+use frazil_conformance::cargo_path;
 
 /// Few rounds of small cells.
 const SHORT: [&str; 4] = ["--rounds", "2", "--cache", "warm"];
 
 /// A path of this test program's own, where nothing is.
 fn fresh(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("frazil-cli-bench");
+    let folder = cargo_path!("CARGO_TARGET_TMPDIR").join("frazil-cli-bench");
     fs::create_dir_all(&folder).expect("a folder for files");
     let path = folder.join(name);
     let _ = fs::remove_file(&path);

@@ -6,7 +6,8 @@ mod common;
 
 use std::process::{Command, Stdio};
 
-use common::{Said, command, frazil, minilm, write};
+use common::{Said, command, frazil, minilm, program, write};
+use frazil_conformance::cargo_path;
 
 /// Every command, with arguments that work. A new one is added here, or a test below fails.
 const WORKING: &[(&str, &[&str])] = &[
@@ -168,7 +169,7 @@ fn examples(help: &str) -> Vec<String> {
 #[cfg(unix)]
 #[test]
 fn examples_of_the_help_mean_something() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = cargo_path!("CARGO_MANIFEST_DIR").join("../..");
     let is_there =
         |word: &str| !word.contains('.') || word.starts_with("0.") || root.join(word).exists();
     let mut tried = 0;
@@ -178,7 +179,7 @@ fn examples_of_the_help_mean_something() {
             if example.contains(['<', '>']) || !example.split(' ').all(is_there) {
                 continue;
             }
-            let script = example.replacen("frazil", env!("CARGO_BIN_EXE_frazil"), 1);
+            let script = example.replacen("frazil", program().to_str().unwrap(), 1);
             let output = Command::new("sh").args(["-c", &script]).current_dir(&root).output();
             let said = Said::from(output.unwrap());
             // An engine may decline, as on a stand-in for a device that it is not for.
@@ -287,7 +288,7 @@ fn a_pipe_closed_later_ends_the_command() {
 #[cfg(unix)]
 fn in_shell(line: &str, args: &[String]) -> Said {
     let mut shell = Command::new("sh");
-    shell.arg("-c").arg(line).arg("sh").arg(env!("CARGO_BIN_EXE_frazil")).args(args);
+    shell.arg("-c").arg(line).arg("sh").arg(program()).args(args);
     shell.output().unwrap().into()
 }
 

@@ -22,7 +22,7 @@ fn lying(name: &str) -> String {
 
 /// A line given to a shell that finds this program as `frazil`.
 fn shell(line: &str) -> Said {
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_frazil"));
+    let program = common::program();
     let mut paths = vec![program.parent().unwrap().to_owned()];
     paths.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
     let mut shell = Command::new("sh");

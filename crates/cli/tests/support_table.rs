@@ -2,14 +2,13 @@
 
 mod common;
 
-use std::path::Path;
-
 use common::frazil;
+use frazil_conformance::cargo_path;
 
 const DOCUMENTS: [(&str, &str); 2] = [("README.md", "summary"), ("docs/SUPPORT.md", "full")];
 
 fn document(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+    let path = cargo_path!("CARGO_MANIFEST_DIR").join("../..").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 

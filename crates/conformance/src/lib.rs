@@ -21,6 +21,8 @@ mod json;
 mod limits;
 mod live;
 pub mod memory;
+#[doc(hidden)]
+pub mod paths;
 pub mod peer;
 pub mod reference;
 pub mod repro;

@@ -1,21 +1,24 @@
 //! Test tiers: each runs, or says why not.
 
 mod counts;
+mod run;
 mod tiers;
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::path::PathBuf;
 
+use crate::prebuilt::Prebuilt;
+use crate::{Failure, root, say};
 use counts::Counts;
-use tiers::Tier;
-
-use crate::{Failure, cargo, root, say};
 
 /// What to run, and how.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     long: bool,
+    /// These tiers alone; every tier where it is empty.
+    tiers: Vec<String>,
     require: Vec<String>,
+    /// The folder of programs that are built, in the place of cargo.
+    prebuilt: Option<PathBuf>,
 }
 
 impl Options {
@@ -23,37 +26,47 @@ impl Options {
         let mut options = Self::default();
         let mut args = args.iter();
         while let Some(&arg) = args.next() {
-            let tiers = match arg {
-                "--long" => {
-                    options.long = true;
-                    continue;
-                }
-                "--require" => args.next().copied(),
-                _ => arg.strip_prefix("--require="),
+            if arg == "--long" {
+                options.long = true;
+                continue;
+            }
+            let (name, value) = match arg.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (arg, args.next().copied()),
             };
-            let tiers =
-                tiers.ok_or_else(|| format!("`{arg}` is no option of test, or lacks a value"))?;
-            options.require.extend(tiers.split(',').map(|tier| tier.trim().to_owned()));
+            let no_option = || format!("`{arg}` is no option of test, or lacks a value");
+            let value = value.ok_or_else(no_option)?;
+            let tiers = value.split(',').map(|tier| tier.trim().to_owned());
+            match name {
+                "--tier" => options.tiers.extend(tiers),
+                "--require" => options.require.extend(tiers),
+                "--prebuilt" => options.prebuilt = Some(value.into()),
+                _ => return Err(no_option()),
+            }
         }
         Ok(options)
     }
 }
 
 pub(crate) fn test(options: &Options) -> Result<(), Failure> {
-    let tiers = tiers::tiers(&root());
+    let prebuilt = options.prebuilt.as_deref().map(Prebuilt::read).transpose()?;
+    let mut tiers = match &prebuilt {
+        None => tiers::of_workspace(&root()),
+        Some(prebuilt) => tiers::of_programs(prebuilt),
+    };
     let names: Vec<&str> = tiers.iter().map(|tier| tier.name).collect();
-    for required in &options.require {
-        if !names.contains(&required.as_str()) {
+    for named in options.tiers.iter().chain(&options.require) {
+        if !names.contains(&named.as_str()) {
             let names = names.join(", ");
-            return Err(format!(
-                "tier `{required}` is required, and there is none; tiers: {names}"
-            ));
+            return Err(format!("tier `{named}` is asked for, and there is none; tiers: {names}"));
         }
     }
+    let is_named = |name: &str| options.tiers.iter().any(|named| named == name);
+    tiers.retain(|tier| options.tiers.is_empty() || is_named(tier.name));
     let mut results = Vec::new();
     for tier in &tiers {
         say(&format!("\n== tier {}", tier.name))?;
-        results.push((tier.name, run(tier, options.long)?));
+        results.push((tier.name, run::run(tier, options.long)?));
     }
     report(&results, options)
 }
@@ -100,42 +113,24 @@ fn faults(results: &[(&str, Counts)], require: &[String]) -> Vec<String> {
     results.iter().filter_map(fault).collect()
 }
 
-/// Runs a tier, passing on what it prints, closing lines included.
-fn run(tier: &Tier, long: bool) -> Result<Counts, Failure> {
-    let mut command = cargo();
-    command.args(["test", "--workspace", "--no-fail-fast"]).args(&tier.select);
-    if long && tier.has_long {
-        command.args(["--", "--include-ignored", "--skip", counts::REEXECUTED]);
-    }
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("tier {}: cargo test: {error}", tier.name))?;
-    let mut counts = Counts::default();
-    let mut out = std::io::stdout().lock();
-    // Bytes, since a test may print what is no UTF-8.
-    for line in child.stdout.take().into_iter().flat_map(|lines| BufReader::new(lines).split(b'\n'))
-    {
-        let line = line.map_err(|error| format!("tier {}: {error}", tier.name))?;
-        counts.read(&String::from_utf8_lossy(&line));
-        out.write_all(&[line.as_slice(), b"\n"].concat()).map_err(|error| error.to_string())?;
-    }
-    let status = child.wait().map_err(|error| format!("tier {}: {error}", tier.name))?;
-    counts.success = status.success();
-    Ok(counts)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn options_are_read() {
-        let options = Options::parse(&["--long", "--require", "unit,doc", "--require=support"]);
-        let require = ["unit", "doc", "support"].map(String::from).to_vec();
-        assert_eq!(options, Ok(Options { long: true, require }));
-        assert!(Options::parse(&["--require"]).is_err());
-        assert!(Options::parse(&["--short"]).is_err());
+        let args = ["--long", "--require", "unit,doc", "--require=support", "--tier", "unit"];
+        let options = Options::parse(&[&args[..], &["--prebuilt=some/folder"]].concat());
+        let expected = Options {
+            long: true,
+            tiers: vec!["unit".into()],
+            require: ["unit", "doc", "support"].map(String::from).to_vec(),
+            prebuilt: Some("some/folder".into()),
+        };
+        assert_eq!(options, Ok(expected));
+        for wrong in [&["--require"][..], &["--short"], &["--short", "unit"], &["--long=1"]] {
+            assert!(Options::parse(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

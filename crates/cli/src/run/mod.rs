@@ -146,6 +146,7 @@ mod tests {
         BuildError, Candidate, Config, Engine, EngineId, Facts, FeatureSet, Launch, Launches,
         Layout, Maturity, Plan, RegisteredEngine, Support, Target, Unsupported,
     };
+    use frazil_conformance::cargo_path;
 
     use super::*;
 
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn an_engine_that_panics_is_a_fault() {
-        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/minilm");
+        let data = cargo_path!("CARGO_MANIFEST_DIR").join("../../data/minilm");
         let mut input = Input::read(&data.join("layer0.safetensors"), None).unwrap();
         let scores = args::Scores::default();
         let problem = Problem::declare(&input, &Modifiers::of(&scores).unwrap()).unwrap();

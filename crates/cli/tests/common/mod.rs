@@ -2,9 +2,10 @@
 
 #![allow(dead_code, reason = "every test program uses a part")]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use frazil_conformance::cargo_path;
 use serde_json::Value;
 
 /// What the program said.
@@ -41,8 +42,13 @@ impl From<Output> for Said {
     }
 }
 
+/// The command line under test.
+pub(crate) fn program() -> PathBuf {
+    cargo_path!("CARGO_BIN_EXE_frazil")
+}
+
 pub(crate) fn command<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_frazil"));
+    let mut command = Command::new(program());
     command.args(args);
     command
 }
@@ -53,13 +59,13 @@ pub(crate) fn frazil<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S
 
 /// A layer of the shipped input.
 pub(crate) fn minilm(layer: u32) -> PathBuf {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/minilm");
+    let data = cargo_path!("CARGO_MANIFEST_DIR").join("../../data/minilm");
     data.join(format!("layer{layer}.safetensors"))
 }
 
 /// A file of this test program's own.
 pub(crate) fn write(name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("frazil-cli");
+    let folder = cargo_path!("CARGO_TARGET_TMPDIR").join("frazil-cli");
     std::fs::create_dir_all(&folder).expect("a folder for files");
     let path = folder.join(name);
     std::fs::write(&path, bytes).expect("a file is written");

@@ -2,9 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Once;
 
+use frazil_conformance::cargo_path;
 use frazil_fuzz_targets::Reached;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
@@ -14,7 +15,7 @@ pub(crate) type Body = fn(&[u8]) -> Reached;
 
 /// The folder `fuzz`.
 pub(crate) fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    cargo_path!("CARGO_MANIFEST_DIR").join("..")
 }
 
 /// Names and contents of the seeds of a target, in order.
