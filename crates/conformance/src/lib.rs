@@ -28,6 +28,7 @@ pub mod reference;
 pub mod repro;
 pub mod rules;
 pub mod run;
+pub mod seqlens;
 mod sizes;
 pub mod skip;
 pub mod suite;

@@ -10,6 +10,7 @@ mod capture;
 mod context;
 mod device;
 mod driver;
+pub mod seqlens;
 
 pub use artifact::{Artifact, Key, Resources};
 pub use cache::{DiskCache, Distrust, Lookup, NoFolder, Refusal, StoreError, StoreStep, Untrusted};

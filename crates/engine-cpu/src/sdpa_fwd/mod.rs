@@ -20,6 +20,8 @@ mod pack;
 mod panel;
 mod scratch;
 mod setup;
+#[cfg(test)]
+mod setup_agreement;
 mod softmax;
 mod tensors;
 

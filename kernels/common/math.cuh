@@ -1,0 +1,77 @@
+#pragma once
+// Integer arithmetic, and sums over warps and blocks.
+
+#include "common/types.cuh"
+
+namespace frazil {
+
+inline constexpr int kWarpSize = 32;
+inline constexpr u32 kFullWarp = 0xffffffff;
+
+__device__ __forceinline__ int lane_idx() { return static_cast<int>(threadIdx.x) % kWarpSize; }
+__device__ __forceinline__ int warp_idx() { return static_cast<int>(threadIdx.x) / kWarpSize; }
+
+template <class T>
+__device__ __forceinline__ constexpr T min_of(T a, T b) {
+    return b < a ? b : a;
+}
+
+template <class T>
+__device__ __forceinline__ constexpr T max_of(T a, T b) {
+    return a < b ? b : a;
+}
+
+// The number nearest to `value` in low..=high; low <= high.
+template <class T>
+__device__ __forceinline__ constexpr T clamp(T value, T low, T high) {
+    return max_of(low, min_of(value, high));
+}
+
+// Sum over the lanes up to and including this one (Hillis and Steele, "Data parallel algorithms",
+// CACM 29(12), 1986). All 32 lanes call it.
+__device__ __forceinline__ i64 warp_inclusive_sum(i64 value) {
+#pragma unroll
+    for (int distance = 1; distance < kWarpSize; distance *= 2) {
+        const i64 before = __shfl_up_sync(kFullWarp, value, distance);
+        if (lane_idx() >= distance) value += before;
+    }
+    return value;
+}
+
+struct BlockSum {
+    i64 before;  // over the threads before this one
+    i64 total;   // over the whole block
+};
+
+// Sums over the threads of a block of whole warps, in the order of threadIdx.x. Every thread calls
+// it. `warp_sums` is shared memory that may be used again, for this or anything else, on return.
+template <int kNumWarps>
+__device__ __forceinline__ BlockSum block_sum(i64 value, i64 (&warp_sums)[kNumWarps]) {
+    const i64 inclusive = warp_inclusive_sum(value);
+    if (lane_idx() == kWarpSize - 1) warp_sums[warp_idx()] = inclusive;
+    __syncthreads();
+    BlockSum sum{inclusive - value, 0};
+#pragma unroll
+    for (int warp = 0; warp < kNumWarps; ++warp) {
+        if (warp < warp_idx()) sum.before += warp_sums[warp];
+        sum.total += warp_sums[warp];
+    }
+    __syncthreads();
+    return sum;
+}
+
+// The bits that any thread of a block of whole warps gives. Every thread calls it and gets them;
+// `warp_bits` as in `block_sum`.
+template <int kNumWarps>
+__device__ __forceinline__ u32 block_or(u32 bits, u32 (&warp_bits)[kNumWarps]) {
+    const u32 of_warp = __reduce_or_sync(kFullWarp, bits);
+    if (lane_idx() == 0) warp_bits[warp_idx()] = of_warp;
+    __syncthreads();
+    u32 of_block = 0;
+#pragma unroll
+    for (int warp = 0; warp < kNumWarps; ++warp) of_block |= warp_bits[warp];
+    __syncthreads();
+    return of_block;
+}
+
+}  // namespace frazil
