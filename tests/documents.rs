@@ -6,8 +6,14 @@ use std::path::PathBuf;
 
 use frazil_conformance::cargo_path;
 
-const DOCUMENTS: [&str; 5] =
-    ["README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/GLOSSARY.md", "docs/SUPPORT.md"];
+const DOCUMENTS: [&str; 6] = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/ARCHITECTURE.md",
+    "docs/GLOSSARY.md",
+    "docs/KERNELS.md",
+    "docs/SUPPORT.md",
+];
 
 fn root() -> PathBuf {
     cargo_path!("CARGO_MANIFEST_DIR")

@@ -5,8 +5,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use frazil_conformance::cargo_path;
+
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels")
+    cargo_path!("CARGO_MANIFEST_DIR").join("kernels")
 }
 
 /// Paths from `kernels/` on, and texts.
