@@ -41,3 +41,10 @@ pub fn because(reason: impl Display) {
         panic!("{test} is skipped and cannot say so: {error}");
     }
 }
+
+/// Why a test was skipped, by what its process printed: for a test that runs another one, or itself
+/// once more, in a child process and keeps its output. It is then skipped as well.
+pub fn reason_in(output: &str) -> Option<&str> {
+    let said = output.lines().find_map(|line| line.split_once(MARK))?.1;
+    Some(said.split_once(": ").map_or(said, |(_, reason)| reason))
+}

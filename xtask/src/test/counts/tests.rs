@@ -45,14 +45,20 @@ mod reexecuted {
     }
 }
 
-/// What this test program says of those tests of `reexecuted` whose names begin so.
-fn counts_of(tests: &str, threads: &str) -> Counts {
+/// What this test program prints of those tests of `reexecuted` whose names begin so, and whether
+/// they end well.
+fn output_of(tests: &str, threads: &str) -> (String, bool) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([&format!("reexecuted::{tests}"), "--ignored", "--test-threads", threads])
         .output()
         .unwrap();
-    let mut counts = Counts { success: output.status.success(), ..Counts::default() };
-    String::from_utf8(output.stdout).unwrap().lines().for_each(|line| counts.read(line));
+    (String::from_utf8(output.stdout).unwrap(), output.status.success())
+}
+
+fn counts_of(tests: &str, threads: &str) -> Counts {
+    let (output, success) = output_of(tests, threads);
+    let mut counts = Counts { success, ..Counts::default() };
+    output.lines().for_each(|line| counts.read(line));
     counts
 }
 
@@ -71,6 +77,17 @@ fn skips_of_a_real_program_are_taken_out() {
         let counts = counts_of("passes", threads);
         assert_eq!((counts.passed, counts.num_skipped()), (1, 0), "{threads}");
         assert_eq!(counts.verdict(false), "passed");
+    }
+}
+
+/// A test that keeps what its child prints would otherwise pass.
+#[test]
+fn a_skip_in_a_child_is_found_by_its_parent() {
+    for threads in ["1", "4"] {
+        let (output, _) = output_of("skips_one", threads);
+        assert_eq!(frazil_conformance::skip::reason_in(&output), Some("no luck: seeded"));
+        let (output, _) = output_of("passes", threads);
+        assert_eq!(frazil_conformance::skip::reason_in(&output), None, "{output}");
     }
 }
 
