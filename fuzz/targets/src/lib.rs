@@ -9,6 +9,7 @@
 
 mod ask;
 mod builder;
+mod cache_entry;
 mod cases;
 mod draft;
 mod draw;
@@ -60,12 +61,13 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target { name: "builder", run: builder::builder, furthest: Reached::Served },
     Target { name: "case_toml", run: cases::case_toml, furthest: Reached::Executed },
     Target { name: "case_json", run: cases::case_json, furthest: Reached::Executed },
     Target { name: "peer_jsonl", run: peer::peer_jsonl, furthest: Reached::Executed },
     Target { name: "safetensors", run: reader::safetensors, furthest: Reached::Read },
+    Target { name: "cache_entry", run: cache_entry::cache_entry, furthest: Reached::Read },
     Target { name: "execute", run: execute::execute, furthest: Reached::Executed },
 ];
 

@@ -54,13 +54,17 @@ fn edit() -> impl Strategy<Value = Edit> {
 pub(crate) fn inputs(target: &str, seeds: Vec<Vec<u8>>) -> BoxedStrategy<Vec<u8>> {
     let bytes = || prop::collection::vec(any::<u8>(), 0..500);
     let is_text = !["builder", "execute"].contains(&target);
-    let has_header = target == "safetensors";
+    let header = match target {
+        "safetensors" => Some(Header { length_at: 0, text_at: 8 }),
+        "cache_entry" => Some(Header { length_at: 16, text_at: 32 }),
+        _ => None,
+    };
     let edited =
         (any::<Index>(), prop::collection::vec(edit(), 0..4)).prop_map(move |(at, edits)| {
             let seed = at.get(&seeds);
-            match has_header {
-                true => edit_header(seed, &edits, &seeds),
-                false => apply(seed, &edits, &seeds),
+            match header {
+                Some(header) => header.edit(seed, &edits, &seeds),
+                None => apply(seed, &edits, &seeds),
             }
         });
     if is_text {
@@ -70,18 +74,31 @@ pub(crate) fn inputs(target: &str, seeds: Vec<Vec<u8>>) -> BoxedStrategy<Vec<u8>
     }
 }
 
-/// Edits the text between the length of a header and the data, and keeps the length true.
-fn edit_header(file: &[u8], edits: &[Edit], seeds: &[Vec<u8>]) -> Vec<u8> {
-    let header = |file: &[u8]| -> Option<(Vec<u8>, Vec<u8>)> {
-        let (length, rest) = file.split_first_chunk::<8>()?;
+/// Where files of a kind have a header of text, and where its length stands.
+#[derive(Clone, Copy, Debug)]
+struct Header {
+    length_at: usize,
+    text_at: usize,
+}
+
+impl Header {
+    /// The text, and what is behind it; `None` where the file is no such file.
+    fn split<'a>(&self, file: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+        let length = file.get(self.length_at..)?.first_chunk::<8>()?;
         let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-        Some((rest.get(..length)?.to_vec(), rest.get(length..)?.to_vec()))
-    };
-    let Some((text, data)) = header(file) else { return file.to_vec() };
-    let texts: Vec<_> =
-        seeds.iter().filter_map(|seed| header(seed)).map(|(text, _)| text).collect();
-    let text = apply(&text, edits, &texts);
-    [(text.len() as u64).to_le_bytes().as_slice(), &text, &data].concat()
+        file.get(self.text_at..)?.split_at_checked(length)
+    }
+
+    /// Edits the text, and keeps its length true.
+    fn edit(&self, file: &[u8], edits: &[Edit], seeds: &[Vec<u8>]) -> Vec<u8> {
+        let Some((text, data)) = self.split(file) else { return file.to_vec() };
+        let texts = seeds.iter().filter_map(|seed| self.split(seed));
+        let texts: Vec<_> = texts.map(|(text, _)| text.to_vec()).collect();
+        let text = apply(text, edits, &texts);
+        let length = (text.len() as u64).to_le_bytes();
+        let (before, after) = (&file[..self.length_at], &file[self.length_at + 8..self.text_at]);
+        [before, &length, after, &text, data].concat()
+    }
 }
 
 fn apply(seed: &[u8], edits: &[Edit], seeds: &[Vec<u8>]) -> Vec<u8> {

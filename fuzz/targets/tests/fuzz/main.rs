@@ -15,12 +15,13 @@ const MAX_SEED_BYTES: usize = 300_000;
 
 /// Inputs of a target in a run of the suite, and the least share of them, in hundredths, that must
 /// come as far as inputs of the target can: inputs that are all refused show nothing.
-const DRAWN: [(&str, u32, u32); 6] = [
+const DRAWN: [(&str, u32, u32); 7] = [
     ("builder", 8000, 12),
     ("case_toml", 4000, 5),
     ("case_json", 4000, 5),
     ("peer_jsonl", 1500, 3),
     ("safetensors", 6000, 5),
+    ("cache_entry", 6000, 5),
     ("execute", 3000, 70),
 ];
 
