@@ -190,6 +190,27 @@ fn signals_are_no_faults() {
     }
 }
 
+/// A name that another writer has is left to it, and another one is found.
+#[test]
+fn a_temporary_file_of_another_writer_is_not_touched() {
+    use crate::cache::files::{Files, SystemFiles};
+    let taken = ErrorKind::AlreadyExists;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x");
+    std::fs::write(&path, "theirs").unwrap();
+    assert_eq!(SystemFiles.create(&path).err().map(|error| error.kind()), Some(taken));
+    assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
+    let calls = calls_of_a_store(Before::Nothing);
+    let create = calls.iter().position(|call| *call == "create").unwrap();
+    on(FaultyFiles::with(create, Fault::Fails(taken)), folder.path()).store(&small()).unwrap();
+    assert_eq!(DiskCache::at(folder.path()).load(&key(0)), Lookup::Hit(small()));
+    // Where every name is taken, or said to be, there is an end.
+    let files = FaultyFiles::with(create, Fault::FailsFromHere(taken));
+    let stored = on(files, folder.path()).store(&other());
+    let Err(StoreError::Io { step, kind, .. }) = stored else { panic!("{stored:?}") };
+    assert_eq!((step, kind), (StoreStep::Create, taken));
+}
+
 /// Whatever a load meets: the artifact, or a reason. Never another artifact.
 #[test]
 fn whichever_call_of_a_load_fails_it_is_a_miss_with_a_reason() {
