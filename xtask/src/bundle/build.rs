@@ -1,5 +1,6 @@
 //! The programs of a bundle, as cargo builds and names them.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -35,7 +36,19 @@ pub(super) fn build(root: &Path) -> Result<Vec<Artifact>, Failure> {
         return Err(format!("cargo build: {status}"));
     }
     artifacts.sort_by(|a, b| a.program.cmp(&b.program));
-    Ok(artifacts)
+    match of_one_name(&artifacts) {
+        Some(file) => Err(format!("two programs of a bundle would be called `{file}`")),
+        None => Ok(artifacts),
+    }
+}
+
+/// A name that two programs would have, of which one would be lost.
+fn of_one_name(artifacts: &[Artifact]) -> Option<&str> {
+    let mut names = BTreeSet::new();
+    artifacts
+        .iter()
+        .map(|artifact| artifact.program.file.as_str())
+        .find(|name| !names.insert(*name))
 }
 
 /// What a message of cargo says was built, where it belongs into a bundle.
@@ -116,6 +129,15 @@ mod tests {
             let expected = expected.map(|(kind, file)| (kind, file.to_owned()));
             assert_eq!(found, expected, "{kind} {is_test}");
         }
+    }
+
+    #[test]
+    fn no_program_is_lost_to_another_of_its_name() {
+        let built = |kind, target| artifact(Path::new("/root"), &message(kind, target, true));
+        let one = [built("lib", "demo"), built("test", "demo"), built("bin", "other")];
+        assert_eq!(of_one_name(&one.map(Option::unwrap)), None);
+        let two = [built("lib", "demo"), built("bin", "demo")];
+        assert_eq!(of_one_name(&two.map(Option::unwrap)), Some("crates-cli.demo.unit"));
     }
 
     #[test]
