@@ -7,10 +7,14 @@
 mod artifact;
 mod cache;
 mod capture;
+pub mod compile;
 mod context;
 mod device;
 mod driver;
+pub mod find;
+pub mod nvrtc;
 pub mod seqlens;
+pub mod sources;
 
 pub use artifact::{Artifact, Key, Resources};
 pub use cache::{DiskCache, Distrust, Lookup, NoFolder, Refusal, StoreError, StoreStep, Untrusted};

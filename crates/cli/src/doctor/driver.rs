@@ -3,10 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use frazil_cuda::find::{FIRST_DRIVER, Numbers, Roots};
 use serde::Serialize;
-
-use super::library::{FIRST_DRIVER, Numbers};
-use super::roots::Roots;
 
 /// The kernel's side of the driver.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -2,9 +2,9 @@
 
 use std::fs;
 
+use frazil_cuda::find::Roots;
 use serde::Serialize;
 
-use super::roots::Roots;
 use crate::computer;
 
 /// The processor and its memory.

@@ -1,28 +1,25 @@
 //! `frazil doctor`: what is here to run on, and what is amiss.
 //!
 //! Reads files and opens no library: it must say something useful where opening one ends the
-//! process. `roots` says where to look · `search` finds libraries there, by name (`library`,
-//! `loader_cache`) · `driver` and `host` read what the system says · `engines` tries each engine ·
+//! process. What lies where, [`frazil_cuda::find`] says, which the rest of frazil opens libraries
+//! by · `driver` and `host` read what the system says · `engines` tries each engine ·
 //! `findings` judges · `report` writes.
 
 mod driver;
 mod engines;
 mod findings;
 mod host;
-mod library;
-mod loader_cache;
 mod report;
-mod roots;
-mod search;
 #[cfg(test)]
 mod tests;
+
+use frazil_cuda::find::Roots;
 
 use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::select;
 use report::Report;
-use roots::Roots;
 
 pub(crate) fn doctor(_: &args::Doctor, out: &mut Output) -> Result<Outcome, Failure> {
     let report = Report::new(&Roots::of_this_computer(), &select::router(None)?)?;

@@ -5,15 +5,13 @@ use std::path::Path;
 
 use frazil::Router;
 use frazil_conformance::run::Status;
+use frazil_cuda::find::{Kind, Library, Numbers, Roots, Source, search};
 use serde::{Serialize, Serializer};
 
 use super::driver::KernelDriver;
 use super::engines::{self, Engine};
 use super::findings::{Finding, Severity, findings};
 use super::host::Host;
-use super::library::{Kind, Library, Numbers};
-use super::roots::{Roots, Source};
-use super::search::search;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Tone};
 

@@ -5,9 +5,9 @@ mod rules;
 use std::fmt;
 use std::path::PathBuf;
 
+use frazil_cuda::find::{Broken, Kind, Numbers};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-use super::library::{Broken, Kind, Numbers};
 pub(super) use rules::findings;
 
 /// How bad it is.

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use frazil_cuda::find::{Found, Kind, Library, Numbers};
+
 use super::super::driver::{CONTROL_NODES, KernelDriver};
-use super::super::library::{Kind, Library, Numbers};
-use super::super::search::Found;
 use super::{Copy, Finding};
 
 /// Parts that `libcudnn` of version 9 opens for attention.

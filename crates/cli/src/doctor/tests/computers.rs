@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use frazil_cuda::find::fixtures::{PACKAGES, elf, loader_cache};
+
 use super::super::findings::{Finding, Severity};
-use super::super::loader_cache::tests::cache;
-use super::{CUDNN, PACKAGES, TOOLKIT, Tree, VERSION, elf};
+use super::{CUDNN, TOOLKIT, Tree, VERSION};
 
 type Build = fn(&mut Tree);
 
@@ -262,7 +263,7 @@ const COMPUTERS: &[(&str, Build, &[&str])] = &[
         |t| {
             t.file(
                 "/etc/ld.so.cache",
-                cache(&["/gone/libnvrtc.so.12", "/gone/libother.so.1"], false),
+                loader_cache(&["/gone/libnvrtc.so.12", "/gone/libother.so.1"], false),
             );
         },
         &["broken_file", "no_gpu"],

@@ -1,115 +1,11 @@
-//! What is found, where, and how searching goes on past what is odd.
+//! What of a search becomes a finding, and how it goes on past what is odd.
 
 use std::fs;
 
+use frazil_cuda::find::fixtures::PACKAGES;
+
 use super::super::driver::KernelDriver;
-use super::super::library::{Kind, THIS_MACHINE};
-use super::super::loader_cache::tests::cache;
-use super::super::roots::Source;
-use super::{PACKAGES, TOOLKIT, Tree, elf};
-
-/// What is found of a library: version, package, place.
-#[cfg(unix)]
-#[test]
-fn one_file_is_one_library_however_many_names_it_has() {
-    let mut tree = Tree::new();
-    tree.nvrtc().link("/usr/local/cuda", "cuda-12.4").variable("CUDA_HOME", "/usr/local/cuda");
-    tree.link(&format!("{TOOLKIT}/libnvrtc.so.12"), "libnvrtc.so.12.4.127");
-    tree.link(&format!("{TOOLKIT}/libnvrtc.so"), "libnvrtc.so.12");
-    tree.file("/etc/ld.so.cache", cache(&["/usr/local/cuda/lib64/libnvrtc.so.12"], true));
-    let found = tree.search();
-    let nvrtc: Vec<_> = found.of(Kind::Nvrtc).collect();
-    assert_eq!(nvrtc.len(), 1, "{nvrtc:#?}");
-    assert_eq!(nvrtc[0].path, tree.path(TOOLKIT).join("libnvrtc.so.12.4.127"));
-    assert_eq!(nvrtc[0].version.to_string(), "12.4.127");
-    assert_eq!((nvrtc[0].source, nvrtc[0].on_loader_path), (Source::LoaderCache, true));
-    let builtins = found.of(Kind::NvrtcBuiltins).next().unwrap();
-    assert_eq!((builtins.source, builtins.on_loader_path), (Source::Toolkit, false));
-}
-
-#[test]
-fn a_wheel_says_the_version_that_its_files_do_not() {
-    let mut tree = Tree::new();
-    tree.wheel(
-        "cu13",
-        "nvidia_cuda_nvrtc",
-        "13.0.88",
-        &["libnvrtc.so.13", "libnvrtc-builtins.so.13.0"],
-    );
-    tree.libraries(&format!("{PACKAGES}/torch/lib"), &["libcudnn.so.9"]);
-    tree.file(
-        &format!("{PACKAGES}/torch-2.6.0+cu124.dist-info/RECORD"),
-        "torch/lib/libcudnn.so.9,,\n",
-    );
-    let found = tree.search();
-    let nvrtc = found.of(Kind::Nvrtc).next().unwrap();
-    assert_eq!((nvrtc.version.to_string().as_str(), nvrtc.source), ("13.0.88", Source::Python));
-    assert_eq!(nvrtc.package.as_ref().unwrap().0, "nvidia-cuda-nvrtc");
-    // The version of torch is not that of the cuDNN in it.
-    let cudnn = found.of(Kind::Cudnn).next().unwrap();
-    assert_eq!(cudnn.version.to_string(), "9");
-    assert_eq!(cudnn.package.as_ref().unwrap().1.to_string(), "2.6.0");
-}
-
-/// Where a library lies, with which variables, and how it is found.
-type Place = (&'static str, &'static [(&'static str, &'static str)], Option<(Source, bool)>);
-
-/// Every place where a library may lie, and whether the loader finds it there.
-const PLACES: &[Place] = &[
-    ("/usr/lib64", &[], Some((Source::LoaderFolder, true))),
-    ("/usr/local/nvidia/lib64", &[], Some((Source::DriverFolder, false))),
-    ("/usr/local/cuda-13.0/targets/sbsa-linux/lib", &[], Some((Source::Toolkit, false))),
-    ("/home/me/cuda/lib64", &[("CUDA_HOME", "/home/me/cuda")], Some((Source::Toolkit, false))),
-    (
-        "/home/me/here",
-        &[("LD_LIBRARY_PATH", "/nowhere:here")],
-        Some((Source::LoaderVariable, true)),
-    ),
-    ("/home/me", &[("LD_LIBRARY_PATH", "/nowhere:")], Some((Source::LoaderVariable, true))),
-    ("/conda/lib", &[("CONDA_PREFIX", "/conda")], Some((Source::Conda, false))),
-    (
-        "/conda/lib/python3.12/site-packages/nvidia/cu13/lib",
-        &[("CONDA_PREFIX", "/conda")],
-        Some((Source::Python, false)),
-    ),
-    (
-        "/home/me/.local/lib/python3.9/site-packages/nvidia/x/lib",
-        &[("HOME", "/home/me")],
-        Some((Source::Python, false)),
-    ),
-    ("/usr/lib/python3/dist-packages/torch/lib", &[], Some((Source::Python, false))),
-    ("/venv/lib/python3.11/site-packages/nvidia/x/lib", &[], None),
-    ("/srv/lib", &[], None),
-];
-
-#[test]
-fn places_where_a_library_may_lie() {
-    for (folder, variables, expected) in PLACES {
-        let mut tree = Tree::new();
-        tree.library(&format!("{folder}/libnvrtc.so.12"));
-        for (name, value) in *variables {
-            tree.variable(name, value);
-        }
-        let found = tree.search();
-        let nvrtc = found.of(Kind::Nvrtc).next();
-        let found = nvrtc.map(|nvrtc| (nvrtc.source, nvrtc.on_loader_path));
-        assert_eq!(found, *expected, "{folder} {variables:?}");
-    }
-}
-
-/// The python that PATH finds is active without any variable, and leads to the one it came from.
-#[cfg(unix)]
-#[test]
-fn the_python_on_the_path_is_looked_into() {
-    let mut tree = Tree::new();
-    tree.file("/opt/py/bin/python3.12", "")
-        .link("/work/env/bin/python3", "../../../opt/py/bin/python3.12");
-    tree.library("/work/env/lib/python3.12/site-packages/nvidia/a/lib/libnvrtc.so.12");
-    tree.library("/opt/py/lib/python3.12/site-packages/nvidia/b/lib/libcudnn.so.9");
-    tree.variable("PATH", "/bin:/work/env/bin");
-    let found = tree.search();
-    assert_eq!((found.of(Kind::Nvrtc).count(), found.of(Kind::Cudnn).count()), (1, 1));
-}
+use super::{TOOLKIT, Tree};
 
 #[cfg(unix)]
 #[test]
@@ -141,7 +37,8 @@ fn names_that_are_not_text_are_passed_over() {
     }
     let odd = tree.roots.root.join(OsStr::from_bytes(b"odd\xfe"));
     fs::create_dir(&odd).unwrap();
-    fs::write(odd.join("libnvrtc.so.11.8.89"), elf(THIS_MACHINE.unwrap_or(0))).unwrap();
+    fs::copy(tree.path(TOOLKIT).join("libnvrtc.so.12.4.127"), odd.join("libnvrtc.so.11.8.89"))
+        .unwrap();
     let value = OsStr::from_bytes(b"/odd\xfe").to_owned();
     tree.roots.variables.insert("LD_LIBRARY_PATH", value);
     let codes = tree.codes();
@@ -176,29 +73,4 @@ fn the_kernels_side_is_read() {
     assert_eq!(kernel.gpus, ["NVIDIA H200"]);
     assert_eq!(kernel.device_nodes, ["nvidia-uvm", "nvidia0", "nvidiactl"]);
     assert!(!kernel.is_wsl && !kernel.is_container);
-}
-
-#[test]
-fn names_of_libraries() {
-    let parse = |name| Kind::of_name(name).map(|(kind, version)| format!("{kind} {version}"));
-    for (name, expected) in [
-        ("libcuda.so.1", Some("libcuda 1")),
-        ("libnvrtc.so.12.4.127", Some("NVRTC 12.4.127")),
-        ("libnvrtc-builtins.so", Some("NVRTC builtins ?")),
-        ("libcudnn.so.9", Some("cuDNN 9")),
-        ("libcudnn_graph.so.9.1.0", Some("cuDNN graph 9.1.0")),
-        ("libcublasLt.so.13", Some("cuBLASLt 13")),
-        ("libcublas.so.13", None),
-        ("libcudart.so.12", None),
-        ("libcudadebugger.so.1", None),
-        ("libcudnn_static_v9.a", None),
-        ("libnvrtc.alt.so.12", None),
-        ("libnvrtc.so.12.x", None),
-        ("libnvrtc.so.", None),
-        ("libnvrtc.so.12.99999999999", None),
-        ("nvrtc.so", None),
-        ("", None),
-    ] {
-        assert_eq!(parse(name).as_deref(), expected, "{name}");
-    }
 }

@@ -11,7 +11,7 @@ use super::roots::Source;
 
 /// What a library is, by its file name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub enum Kind {
     /// `libcuda`, the driver's own library.
     Driver,
     /// `libnvrtc`, the run-time compiler.
@@ -28,32 +28,33 @@ pub(super) enum Kind {
 
 /// Numbers of a version, as many as are known, and how they are written: `580.65.06`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Numbers {
+pub struct Numbers {
     numbers: Vec<u32>,
     text: String,
 }
 
 /// A library file.
 #[derive(Clone, Debug)]
-pub(super) struct Library {
-    pub(super) kind: Kind,
+pub struct Library {
+    /// What it is.
+    pub kind: Kind,
     /// The file itself, links followed.
-    pub(super) path: PathBuf,
+    pub path: PathBuf,
     /// From its name, or from the package that it came in; empty where neither says.
-    pub(super) version: Numbers,
+    pub version: Numbers,
     /// The Python package that it came in: name and version.
-    pub(super) package: Option<(String, Numbers)>,
+    pub package: Option<(String, Numbers)>,
     /// Where it was found first.
-    pub(super) source: Source,
+    pub source: Source,
     /// Whether the loader finds it by its name alone.
-    pub(super) on_loader_path: bool,
+    pub on_loader_path: bool,
     /// Whether it is for this kind of processor.
-    pub(super) is_of_this_arch: bool,
+    pub is_of_this_arch: bool,
 }
 
 /// Why a file cannot be the library that its name says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub enum Broken {
     /// A link that leads nowhere, or in a circle; or a name that the loader's cache still has.
     Missing,
     /// Nothing is in it: a place where a container runtime should have mounted a file.
@@ -66,7 +67,7 @@ pub(super) enum Broken {
 
 impl Kind {
     /// Reads a file name: `libnvrtc.so.12.4.127` is NVRTC, with the numbers 12.4.127.
-    pub(super) fn of_name(name: &str) -> Option<(Self, Numbers)> {
+    pub fn of_name(name: &str) -> Option<(Self, Numbers)> {
         let (stem, rest) = name.strip_prefix("lib")?.split_once(".so")?;
         let version = match rest.strip_prefix('.') {
             Some(numbers) => Numbers::parse(numbers)?,
@@ -86,13 +87,13 @@ impl Kind {
 
     /// Whether those numbers of a file name are a version. The driver's library is called
     /// `libcuda.so.1` whatever its version; drivers count from 100 on.
-    pub(super) fn is_version(&self, numbers: &Numbers) -> bool {
+    pub fn is_version(&self, numbers: &Numbers) -> bool {
         *self != Self::Driver || numbers.major().is_some_and(|first| first >= FIRST_DRIVER)
     }
 }
 
 /// Least first number of a driver's version.
-pub(super) const FIRST_DRIVER: u32 = 100;
+pub const FIRST_DRIVER: u32 = 100;
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,22 +110,28 @@ impl fmt::Display for Kind {
 
 impl Numbers {
     /// Reads `12.4.127`; `None` where anything else than numbers and dots is in it.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let numbers = text.split('.').map(|number| number.parse().ok()).collect::<Option<_>>()?;
         Some(Self { numbers, text: text.to_owned() })
     }
 
     /// How many are known.
-    pub(super) fn depth(&self) -> usize {
+    pub fn depth(&self) -> usize {
         self.numbers.len()
     }
 
-    pub(super) fn major(&self) -> Option<u32> {
+    /// The first.
+    pub fn major(&self) -> Option<u32> {
         self.numbers.first().copied()
     }
 
+    /// The numbers, the most significant first.
+    pub fn as_slice(&self) -> &[u32] {
+        &self.numbers
+    }
+
     /// Whether both may be one version, known to different depths.
-    pub(super) fn may_be(&self, other: &Self) -> bool {
+    pub fn may_be(&self, other: &Self) -> bool {
         self.numbers.iter().zip(&other.numbers).all(|(a, b)| a == b)
     }
 }
@@ -147,7 +154,8 @@ impl Serialize for Numbers {
 }
 
 impl Library {
-    pub(super) fn folder(&self) -> &Path {
+    /// The folder that it lies in.
+    pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(&self.path)
     }
 }

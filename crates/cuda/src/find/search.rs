@@ -11,21 +11,24 @@ use super::roots::{Place, Roots, Source};
 
 /// What a search has found.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub struct Found {
     /// One entry a file, however many names lead to it, in the order of the places.
-    pub(super) libraries: Vec<Library>,
+    pub libraries: Vec<Library>,
     /// Names that lead to no library, and why.
-    pub(super) broken: Vec<(PathBuf, Broken)>,
+    pub broken: Vec<(PathBuf, Broken)>,
     /// Folders that are there and cannot be read, and why.
-    pub(super) unreadable: Vec<(PathBuf, String)>,
+    pub unreadable: Vec<(PathBuf, String)>,
+    /// Folders that were looked into or are not there, in order, without repetition.
+    pub looked: Vec<PathBuf>,
     /// Folders of stand-ins for linkers among those of the loader: no program runs with them.
-    pub(super) stubs: Vec<PathBuf>,
+    pub stubs: Vec<PathBuf>,
 }
 
 /// Packages of Python by the files that they brought.
 type Packages = BTreeMap<PathBuf, (String, Numbers)>;
 
-pub(super) fn search(roots: &Roots) -> Found {
+/// Looks into every place of a file system.
+pub fn search(roots: &Roots) -> Found {
     let mut found = Found::default();
     let mut packages: BTreeMap<PathBuf, Packages> = BTreeMap::new();
     let places = roots.places();
@@ -45,19 +48,29 @@ pub(super) fn search(roots: &Roots) -> Found {
     found
 }
 
+/// Looks into one folder.
+pub fn search_folder(folder: &Path) -> Found {
+    let mut found = Found::default();
+    found.look_into(&Place::new(Source::Named, folder.to_owned()), &mut BTreeMap::new());
+    found
+}
+
 impl Found {
     /// Libraries for this processor, of that kind.
-    pub(super) fn of(&self, kind: Kind) -> impl Iterator<Item = &Library> {
+    pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Library> {
         let libraries = self.libraries.iter();
         libraries.filter(move |library| library.kind == kind && library.is_of_this_arch)
     }
 
     /// The driver's library, as installed for every program.
-    pub(super) fn drivers(&self) -> impl Iterator<Item = &Library> {
+    pub fn drivers(&self) -> impl Iterator<Item = &Library> {
         self.of(Kind::Driver).filter(|library| library.source != Source::Compat)
     }
 
     fn look_into(&mut self, place: &Place, packages: &mut BTreeMap<PathBuf, Packages>) {
+        if !self.looked.contains(&place.folder) {
+            self.looked.push(place.folder.clone());
+        }
         let names = match file_names(&place.folder) {
             Ok(names) => names,
             Err(error) => {

@@ -9,18 +9,31 @@ use serde::Serialize;
 
 /// A file system that need not be this computer's, so that tests can build one.
 #[derive(Clone, Debug)]
-pub(super) struct Roots {
+pub struct Roots {
     /// Folder that stands for `/`.
-    pub(super) root: PathBuf,
+    pub root: PathBuf,
     /// Folder, under that root, from which relative paths start.
-    pub(super) current: PathBuf,
-    /// Those of [`VARIABLES`] that are set.
-    pub(super) variables: BTreeMap<&'static str, OsString>,
+    pub current: PathBuf,
+    /// Variables that are set, of those that loaders, toolkits and Python read, and
+    /// [`NVRTC_VARIABLE`].
+    pub variables: BTreeMap<&'static str, OsString>,
 }
 
 /// What loaders, toolkits and Python read to find libraries.
-const VARIABLES: [&str; 7] =
-    ["LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "HOME", "PATH"];
+const VARIABLES: [&str; 8] = [
+    NVRTC_VARIABLE,
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "HOME",
+    "PATH",
+];
+
+/// Names NVRTC: its file, or the folder that it lies in. It says where the compiler is and nothing
+/// else: where it is set, no other is taken.
+pub const NVRTC_VARIABLE: &str = "FRAZIL_NVRTC";
 
 /// Folders that the loader of glibc searches by itself, and where drivers of containers, of WSL and
 /// of NixOS are put.
@@ -45,7 +58,7 @@ const NUM_OF_LOADER: usize = 8;
 /// Why a folder is looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Source {
+pub enum Source {
     /// `LD_LIBRARY_PATH`.
     LoaderVariable,
     /// The loader's cache, `ld.so.cache`.
@@ -54,6 +67,8 @@ pub(super) enum Source {
     LoaderFolder,
     /// A folder that drivers are put into.
     DriverFolder,
+    /// What [`NVRTC_VARIABLE`] names.
+    Named,
     /// A CUDA toolkit.
     Toolkit,
     /// The driver of another version that a toolkit brings for itself.
@@ -66,7 +81,7 @@ pub(super) enum Source {
 
 impl Source {
     /// Whether a library there is found by its name alone.
-    pub(super) fn is_of_loader(self) -> bool {
+    pub fn is_of_loader(self) -> bool {
         matches!(self, Self::LoaderVariable | Self::LoaderCache | Self::LoaderFolder)
     }
 }
@@ -81,14 +96,14 @@ pub(super) struct Place {
 }
 
 impl Place {
-    fn new(source: Source, folder: PathBuf) -> Self {
+    pub(super) fn new(source: Source, folder: PathBuf) -> Self {
         Self { source, folder, packages: None }
     }
 }
 
 impl Roots {
     /// This computer and the variables of this process.
-    pub(super) fn of_this_computer() -> Self {
+    pub fn of_this_computer() -> Self {
         let set = |name| Some((name, std::env::var_os(name).filter(|value| !value.is_empty())?));
         Self {
             root: "/".into(),
@@ -98,7 +113,7 @@ impl Roots {
     }
 
     /// A path of the file system that is looked at.
-    pub(super) fn at(&self, path: impl AsRef<Path>) -> PathBuf {
+    pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
         let absolute = self.current.join(path);
         match absolute.strip_prefix("/") {
             Ok(inner) => self.root.join(inner),
@@ -108,6 +123,11 @@ impl Roots {
 
     fn variable(&self, name: &str) -> Option<PathBuf> {
         self.variables.get(name).map(|value| self.at(value))
+    }
+
+    /// What [`NVRTC_VARIABLE`] names, there or not.
+    pub fn named_nvrtc(&self) -> Option<PathBuf> {
+        self.variable(NVRTC_VARIABLE)
     }
 
     /// Folders of a variable that holds several; an empty one is the current folder.
@@ -128,6 +148,10 @@ impl Roots {
             let of_loader = at < NUM_OF_LOADER;
             let source = if of_loader { Source::LoaderFolder } else { Source::DriverFolder };
             places.push(Place::new(source, self.at(folder)));
+        }
+        if let Some(named) = self.named_nvrtc() {
+            let folder = if named.is_dir() { Some(&*named) } else { named.parent() };
+            places.extend(folder.map(|folder| Place::new(Source::Named, folder.to_owned())));
         }
         places.extend(self.toolkits().iter().flat_map(|toolkit| places_of_toolkit(toolkit)));
         if let Some(conda) = self.variable("CONDA_PREFIX") {
@@ -155,6 +179,11 @@ impl Roots {
             // An environment's own python is a link to the one that it was made with.
             let real = fs::canonicalize(&python).ok();
             let prefix = |python: &PathBuf| Some(python.parent()?.parent()?.to_owned());
+            // pyenv puts a script in place of each program, into a folder beside its pythons. Which
+            // of them it would start is not asked: any NVRTC is as good as another's.
+            if let Some(pyenv) = python.parent().filter(|folder| folder.ends_with("shims")) {
+                prefixes.extend(children(&pyenv.with_file_name("versions"), |_| true));
+            }
             prefixes.extend([Some(python), real].iter().flatten().filter_map(prefix));
         }
         prefixes.extend(self.variable("HOME").map(|home| home.join(".local")));

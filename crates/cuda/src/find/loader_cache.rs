@@ -56,22 +56,28 @@ fn text(bytes: &[u8], at: usize) -> Option<PathBuf> {
     Some(text.into())
 }
 
-#[cfg(test)]
-pub(super) mod tests {
+/// Caches of computers that are not here.
+#[cfg(any(test, feature = "fixtures"))]
+pub(super) mod fixtures {
     use super::*;
 
-    /// A cache that names these files, as `ldconfig` writes it.
-    pub(in super::super) fn cache(paths: &[&str], with_old: bool) -> Vec<u8> {
+    /// A cache that names these files, as `ldconfig` writes it; with a table of the older format
+    /// before it, or without.
+    ///
+    /// # Panics
+    ///
+    /// If it would not fit 32 bits.
+    pub fn loader_cache(paths: &[&str], with_old: bool) -> Vec<u8> {
         let mut strings = Vec::new();
         let mut entries = Vec::new();
         let strings_at = NEW_HEADER + NEW_ENTRY * paths.len();
         let mut place = |text: &str| {
-            let at = u32::try_from(strings_at + strings.len()).unwrap();
+            let at = u32::try_from(strings_at + strings.len()).expect("caches of tests are small");
             strings.extend(text.bytes().chain([0]));
             at.to_ne_bytes()
         };
         for path in paths {
-            let name = place(path.rsplit('/').next().unwrap());
+            let name = place(path.rsplit('/').next().unwrap_or(path));
             entries
                 .extend([3_u32.to_ne_bytes(), name, place(path), [0; 4], [0; 4], [0; 4]].concat());
         }
@@ -81,11 +87,17 @@ pub(super) mod tests {
             bytes.extend([OLD, &[0], &3_u32.to_ne_bytes()].concat());
             bytes.resize((OLD_HEADER + 3 * OLD_ENTRY).next_multiple_of(8), 0xaa);
         }
-        let count = u32::try_from(paths.len()).unwrap().to_ne_bytes();
-        let size = u32::try_from(strings.len()).unwrap().to_ne_bytes();
+        let count = u32::try_from(paths.len()).expect("caches of tests are small").to_ne_bytes();
+        let size = u32::try_from(strings.len()).expect("caches of tests are small").to_ne_bytes();
         bytes.extend([NEW, &count, &size, &[0; NEW_HEADER - 28], &entries, &strings].concat());
         bytes
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fixtures::loader_cache as cache;
+    use super::*;
 
     #[test]
     fn both_formats_are_read() {

@@ -1,0 +1,71 @@
+//! Computers without an NVRTC that can be used: what is said of them, and how to get one.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::{GET_NVRTC, NoNvrtc, Nvrtc, Refusal};
+use crate::find::fixtures::Tree;
+
+fn open(tree: &Tree) -> NoNvrtc {
+    Nvrtc::open(&tree.roots, None).unwrap_err()
+}
+
+/// A library of this computer that is no NVRTC: the one of C, as this process has it.
+fn foreign_library() -> Option<PathBuf> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let mut paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+    paths.find(|path| path.contains("libc.so") || path.contains("libc-")).map(PathBuf::from)
+}
+
+#[test]
+fn where_there_is_none_the_places_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tree = Tree::new(folder.path());
+    tree.variable("CUDA_HOME", "/opt/mine").variable("LD_LIBRARY_PATH", "/lib/of/me");
+    let error = open(&tree);
+    let NoNvrtc::Absent { looked } = &error else { panic!("{error}") };
+    for place in ["/lib/of/me", "/opt/mine/lib64", "/usr/lib64", "/usr/local/cuda/lib64"] {
+        assert!(looked.contains(&tree.path(place)), "{place}: {looked:#?}");
+    }
+    assert!(error.to_string().contains(GET_NVRTC), "{error}");
+}
+
+#[test]
+fn what_the_variable_names_is_the_only_one_tried() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tree = Tree::new(folder.path());
+    tree.library("/usr/lib64/libnvrtc.so.13").file("/empty/readme", "");
+    for named in ["/nowhere", "/empty"] {
+        tree.variable("FRAZIL_NVRTC", named);
+        let path = tree.path(named);
+        let error = open(&tree);
+        assert_eq!(error, NoNvrtc::Named { path, why: Refusal::NoFile });
+        assert!(error.to_string().starts_with("FRAZIL_NVRTC names /"), "{error}");
+    }
+    tree.file("/x/libnvrtc.so.12", "").variable("FRAZIL_NVRTC", "/x/libnvrtc.so.12");
+    let NoNvrtc::Named { why: Refusal::Unloadable(_), .. } = open(&tree) else {
+        panic!("{}", open(&tree))
+    };
+}
+
+/// The files of the tree are heads of libraries alone, which no loader takes.
+#[test]
+fn every_file_that_cannot_be_opened_is_told_with_the_loaders_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tree = Tree::new(folder.path());
+    tree.library("/usr/lib64/libnvrtc.so.12.4.127");
+    tree.wheel("cu13", "nvidia_cuda_nvrtc", "13.0.88", &["libnvrtc.so.13"]);
+    let error = open(&tree);
+    let NoNvrtc::Unusable(refused) = &error else { panic!("{error}") };
+    let paths: Vec<_> = refused.iter().map(|(path, _)| path.file_name().unwrap()).collect();
+    assert_eq!(paths, ["libnvrtc.so.13", "libnvrtc.so.12.4.127"]);
+    assert!(refused.iter().all(|(_, why)| matches!(why, Refusal::Unloadable(_))), "{refused:?}");
+    assert!(error.to_string().contains(GET_NVRTC), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_library_without_the_functions_is_told_by_the_first_it_lacks() {
+    let library = foreign_library().expect("this process has a library of C");
+    assert_eq!(Nvrtc::at(&library).unwrap_err(), Refusal::Lacks("nvrtcVersion"));
+}
