@@ -5,6 +5,7 @@
 //! gets a typed answer, and a symbol that an old driver lacks is an error instead of a panic.
 
 mod artifact;
+mod artifacts;
 mod cache;
 mod capture;
 pub mod compile;
@@ -16,7 +17,8 @@ pub mod nvrtc;
 pub mod seqlens;
 pub mod sources;
 
-pub use artifact::{Artifact, Key, Resources};
+pub use artifact::{Artifact, Key};
+pub use artifacts::{Artifacts, Counts, Fetched, artifacts};
 pub use cache::{DiskCache, Distrust, Lookup, NoFolder, Refusal, StoreError, StoreStep, Untrusted};
 pub use capture::RelaxedCapture;
 pub use context::{Current, Queue};
@@ -27,3 +29,4 @@ pub use driver::{
     ImageKind, L2Promotion, LaunchShape, MemoryInfo, ModuleHandle, NoDriver, NodeKind,
     OLDEST_DRIVER, RealDriver, Swizzle, TensorMap, TensorMapElement, TensorMapSpec,
 };
+pub use frazil_core::Resources;
