@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use frazil_cuda::{
-    CaptureMode, Driver, DriverCalls, L2Promotion, Swizzle, TensorMapElement, TensorMapSpec,
+    CaptureMode, Driver, DriverCalls, FunctionAttribute, L2Promotion, Swizzle, TensorMapElement,
+    TensorMapSpec,
 };
 
 use super::{ADD, Current, Differences, PTX, SHAPE, add_params, call, code, load};
@@ -55,15 +56,19 @@ pub(crate) fn absent(driver: &Arc<Driver>) {
             row("a stream's context", code(of_stream), 0);
             let same = of_stream.ok() == context;
             row("it is the one the stream was made in", same.into(), 1);
-            // A stream carries its context, and yet these need one that is current.
+            // A stream carries its context (measured for a launch).
             let launch = call!(driver, launch_kernel_ex(&SHAPE, stream, function, &params));
-            row("a launch on a stream (assumed)", code(launch), NO_CONTEXT);
+            row("a launch on a stream", code(launch), 0);
             let fill = call!(driver, memset_d8_async(memory, 0, 64, stream));
-            row("a fill on a stream (assumed)", code(fill), NO_CONTEXT);
+            row("a fill on a stream (assumed)", code(fill), 0);
             let wait = call!(driver, stream_synchronize(stream));
-            row("a wait for a stream (assumed)", code(wait), NO_CONTEXT);
+            row("a wait for a stream (assumed)", code(wait), 0);
             let status = call!(driver, stream_is_capturing(stream));
-            row("a stream's status (assumed)", code(status), NO_CONTEXT);
+            row("a stream's status (assumed)", code(status), 0);
+            // So does a function (measured).
+            let attribute = FunctionAttribute::SharedSizeBytes;
+            let threads = call!(driver, func_get_attribute(attribute, function));
+            row("an attribute of a function", code(threads), 0);
         });
         thread.join().unwrap();
     });

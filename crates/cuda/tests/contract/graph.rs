@@ -61,35 +61,6 @@ pub(crate) fn replays(driver: &Arc<Driver>) {
     call!(driver, stream_destroy(other)).unwrap();
 }
 
-pub(crate) fn children(driver: &Arc<Driver>) {
-    let stream = driver.stream_create().unwrap();
-    let (module, function) = load(driver, ADD);
-    let at = driver.mem_alloc(4).unwrap();
-    let params = add_params(at, 3);
-    let add = || call!(driver, launch_kernel_ex(&SHAPE, stream, function, &params)).unwrap();
-    let child = capture(driver, stream, add);
-    let child_exec = call!(driver, graph_instantiate(child)).unwrap();
-    let parent = capture(driver, stream, || {
-        add();
-        call!(driver, graph_launch(child_exec, stream)).unwrap();
-    });
-    let nodes = call!(driver, graph_get_nodes(parent)).unwrap();
-    assert_eq!(nodes, [kernel(ADD), node(NodeKind::ChildGraph)]);
-    let exec = call!(driver, graph_instantiate(parent)).unwrap();
-    // The parent has copied the child.
-    call!(driver, graph_exec_destroy(child_exec)).unwrap();
-    call!(driver, graph_destroy(child)).unwrap();
-    store_u32(driver, at, 0, stream);
-    call!(driver, graph_launch(exec, stream)).unwrap();
-    assert_eq!(load_u32(driver, at, stream), 6);
-
-    call!(driver, graph_exec_destroy(exec)).unwrap();
-    call!(driver, graph_destroy(parent)).unwrap();
-    call!(driver, mem_free(at)).unwrap();
-    call!(driver, module_unload(module)).unwrap();
-    call!(driver, stream_destroy(stream)).unwrap();
-}
-
 pub(crate) fn parameters(driver: &Arc<Driver>) {
     let stream = driver.stream_create().unwrap();
     let (module, function) = load(driver, ADD);

@@ -40,7 +40,6 @@ macro_rules! contract_tests {
             calls_that_need_a_context_say_so = contract::context::absent;
             contexts_stack_by_thread = contract::context::stacked;
             a_graph_is_what_was_captured_and_outlives_it = contract::graph::replays;
-            a_graph_launched_into_a_capture_is_a_child = contract::graph::children;
             parameters_are_those_of_the_time_of_the_capture = contract::graph::parameters;
             launches_are_checked_before_they_are_queued = contract::launch::shapes;
             attributes_of_functions_are_read_and_set = contract::launch::attributes;

@@ -20,13 +20,14 @@ pub(crate) fn captures(driver: &Arc<Driver>) {
     };
 
     differences.compare("a stream at first", status(), CaptureStatus::None);
-    differences.compare("the end of no capture (assumed)", code(end()), 401);
+    differences.compare("the end of no capture", code(end()), 401);
     for sentinel in [0, 1] {
         let begun = call!(driver, stream_begin_capture(sentinel, CaptureMode::Relaxed));
-        differences.compare("a capture of the legacy stream (code assumed)", code(begun), 900);
+        differences.compare("a capture of the legacy stream", code(begun), 900);
     }
 
-    // A capture that is not relaxed ends on its thread alone, and a try elsewhere leaves it whole.
+    // A capture that is not relaxed ends on its thread alone, and is lost by a try elsewhere
+    // (measured: the documentation does not say what becomes of it).
     for (mode, foreign) in
         [(CaptureMode::Global, 908), (CaptureMode::ThreadLocal, 908), (CaptureMode::Relaxed, 0)]
     {
@@ -34,9 +35,8 @@ pub(crate) fn captures(driver: &Arc<Driver>) {
         differences.compare("a stream that is captured", status(), CaptureStatus::Active);
         let what = format!("the end of a {mode:?} capture on another thread");
         differences.compare(&what, code(elsewhere(driver, end)), foreign);
-        if foreign != 0 {
-            differences.compare("its end on its own thread", code(end()), 0);
-        }
+        differences.compare("its end on its own thread then", code(end()), 401);
+        differences.compare("the stream then", status(), CaptureStatus::None);
     }
 
     // What is recorded has not run.
