@@ -270,6 +270,12 @@ fn overrides() {
     refused!(true, bind(K, longer_span), Error::Binding(B::TooShort { .. }));
 }
 
+/// An engine that names every feature.
+fn registered(name: &'static str, engine: impl Engine + 'static) -> Arc<RegisteredEngine> {
+    let (id, features) = (EngineId::new(name), FeatureSet::of(frazil::Feature::ALL));
+    Arc::new(RegisteredEngine::new(id, features, Maturity::Simulated, "test", Arc::new(engine)))
+}
+
 /// A GPU that is not there, with an engine that must never be launched.
 mod gpu {
     use super::*;
@@ -328,15 +334,8 @@ mod gpu {
         facts: &Arc<Facts>,
     ) -> (Result<Plan, Unsupported>, Device) {
         let target = frazil::target::fixtures::sm90();
-        let features = FeatureSet::of(frazil::Feature::ALL);
-        let engine = RegisteredEngine::new(
-            EngineId::new("test/sdpa_fwd_gpu"),
-            features,
-            Maturity::Simulated,
-            "test",
-            Arc::new(FixedStrides(rules)),
-        );
-        let plans = Arc::new(engine).ask(facts, &Arc::new(target.clone()));
+        let engine = registered("test/sdpa_fwd_gpu", FixedStrides(rules));
+        let plans = engine.ask(facts, &Arc::new(target.clone()));
         (plans.map(|mut plans| plans.remove(0)), Device::new(Absent(target)))
     }
 }
@@ -406,15 +405,9 @@ fn bindings_in_use() {
     }
 
     let device = frazil::cpu::host();
-    let engine = RegisteredEngine::new(
-        EngineId::new("test/reentrant"),
-        FeatureSet::of(frazil::Feature::ALL),
-        Maturity::Simulated,
-        "test",
-        Arc::new(Reentrant),
-    );
+    let engine = registered("test/reentrant", Reentrant);
     let target = Arc::new(device.target().clone());
-    let plan = Arc::new(engine).ask(&facts(false), &target).unwrap().remove(0);
+    let plan = engine.ask(&facts(false), &target).unwrap().remove(0);
     let executable = Rc::new(plan.build(&device).unwrap());
     let mut bindings = Bindings::new();
     for id in ALL {
@@ -448,15 +441,9 @@ fn a_plan_of_another_engine_is_not_built() {
     }
 
     let device = frazil::cpu::host();
-    let engine = RegisteredEngine::new(
-        EngineId::new("test/wrapper"),
-        FeatureSet::of(frazil::Feature::ALL),
-        Maturity::Simulated,
-        "test",
-        Arc::new(Wrapper(frazil::cpu::CpuEngine)),
-    );
+    let engine = registered("test/wrapper", Wrapper(frazil::cpu::CpuEngine));
     let target = Arc::new(device.target().clone());
-    let plan = Arc::new(engine).ask(&facts(false), &target).unwrap().remove(0);
+    let plan = engine.ask(&facts(false), &target).unwrap().remove(0);
     let refused = plan.build(&device);
     assert!(matches!(refused, Err(BuildError::Fault(Error::ForeignPlan { .. }))), "{refused:?}");
 }

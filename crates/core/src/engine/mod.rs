@@ -31,7 +31,7 @@ pub trait Engine: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignPlan`] as `build` does; a compiler's fault.
+    /// A compiler's fault; [`Error::ForeignPlan`] from an engine that compiles, as `build` gives it.
     fn compile(&self, plan: &Plan) -> Result<Vec<Compiled>, BuildError>;
 
     /// Makes one plan of this engine ready to launch on a device. Slow where something must be
