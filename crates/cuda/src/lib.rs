@@ -12,9 +12,11 @@ mod context;
 mod device;
 mod driver;
 pub mod find;
+mod module;
 pub mod nvrtc;
 pub mod seqlens;
 pub mod sources;
+mod tensor_map;
 
 pub use artifact::{Artifact, Key, Resources};
 pub use cache::{DiskCache, Distrust, Lookup, NoFolder, Refusal, StoreError, StoreStep, Untrusted};
@@ -27,3 +29,5 @@ pub use driver::{
     ImageKind, L2Promotion, LaunchShape, MemoryInfo, ModuleHandle, NoDriver, NodeKind,
     OLDEST_DRIVER, RealDriver, Swizzle, TensorMap, TensorMapElement, TensorMapSpec,
 };
+pub use module::{Kernel, KernelResources, LoadError};
+pub use tensor_map::TensorMapError;
