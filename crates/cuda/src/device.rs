@@ -12,6 +12,7 @@ use frazil_core::{
 
 use crate::driver::version_from;
 use crate::module::Modules;
+use crate::tools::IdleStreams;
 use crate::{
     ContextHandle, DeviceAttribute, Driver, DriverCalls, DriverError, NoDriver, RealDriver,
 };
@@ -27,6 +28,7 @@ struct Inner {
     target: Target,
     context: OnceLock<ContextHandle>,
     modules: Modules,
+    idle_streams: IdleStreams,
 }
 
 /// Why a GPU cannot be had.
@@ -108,8 +110,15 @@ impl CudaDevice {
         let version = version_from(driver.driver_get_version()?);
         let toolchain = Toolchain { driver: Some(version), nvrtc, cudnn: None };
         let target = Target { device, toolchain };
-        let (context, modules) = (OnceLock::new(), Modules::default());
-        Ok(Self(Arc::new(Inner { driver, ordinal, id, target, context, modules })))
+        Ok(Self(Arc::new(Inner {
+            driver,
+            ordinal,
+            id,
+            target,
+            context: OnceLock::new(),
+            modules: Modules::default(),
+            idle_streams: IdleStreams::default(),
+        })))
     }
 
     /// The GPU that a device of core stands for.
@@ -132,6 +141,11 @@ impl CudaDevice {
     /// Modules that are loaded in its context.
     pub(crate) fn modules(&self) -> &Modules {
         &self.0.modules
+    }
+
+    /// Streams of [`crate::tools`] that nobody holds.
+    pub(crate) fn idle_streams(&self) -> &IdleStreams {
+        &self.0.idle_streams
     }
 
     /// Its number in the driver.

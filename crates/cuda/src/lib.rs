@@ -17,6 +17,7 @@ pub mod nvrtc;
 pub mod seqlens;
 pub mod sources;
 mod tensor_map;
+pub mod tools;
 
 pub use artifact::{Artifact, Key, Resources};
 pub use cache::{DiskCache, Distrust, Lookup, NoFolder, Refusal, StoreError, StoreStep, Untrusted};
