@@ -12,7 +12,7 @@ use frazil_core::{
 
 use crate::driver::version_from;
 use crate::module::Modules;
-use crate::tools::IdleStreams;
+use crate::tools::Streams;
 use crate::{
     ContextHandle, DeviceAttribute, Driver, DriverCalls, DriverError, NoDriver, RealDriver,
 };
@@ -28,7 +28,7 @@ struct Inner {
     target: Target,
     context: OnceLock<ContextHandle>,
     modules: Modules,
-    idle_streams: IdleStreams,
+    streams: Streams,
 }
 
 /// Why a GPU cannot be had.
@@ -117,7 +117,7 @@ impl CudaDevice {
             target,
             context: OnceLock::new(),
             modules: Modules::default(),
-            idle_streams: IdleStreams::default(),
+            streams: Streams::default(),
         })))
     }
 
@@ -143,9 +143,9 @@ impl CudaDevice {
         &self.0.modules
     }
 
-    /// Streams of [`crate::tools`] that nobody holds.
-    pub(crate) fn idle_streams(&self) -> &IdleStreams {
-        &self.0.idle_streams
+    /// Streams that [`crate::tools`] made.
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.0.streams
     }
 
     /// Its number in the driver.

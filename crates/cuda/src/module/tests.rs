@@ -80,8 +80,7 @@ fn of_threads_that_ask_at_once_one_loads() {
     assert_eq!(fake.count("cuModuleLoadData"), 1);
 }
 
-/// Somebody's capture in GLOBAL mode, in any thread, forbids a load to threads that are not
-/// relaxed.
+/// What is promised beside somebody's capture in GLOBAL mode is promised to relaxed threads.
 #[test]
 fn a_load_happens_in_relaxed_mode_with_the_device_current() {
     let fake = Fake::start();

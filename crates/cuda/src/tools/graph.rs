@@ -78,6 +78,7 @@ impl Graph {
     /// [`DriverError`] of the call that failed.
     pub fn instantiate(&self) -> Result<GraphExec, DriverError> {
         let _current = self.device.make_current()?;
+        let _relaxed = self.device.relax_capture()?;
         // SAFETY: the graph lives.
         let handle = unsafe { self.device.driver().graph_instantiate(self.handle) }?;
         Ok(GraphExec { device: self.device.clone(), handle })
@@ -118,12 +119,11 @@ impl GraphExec {
 
 impl Drop for GraphExec {
     fn drop(&mut self) {
-        let Ok(_current) = self.device.make_current() else { return };
-        let driver = self.device.driver();
         // A launch may still run; where it cannot be waited for, the handle is left.
-        if driver.ctx_synchronize().is_ok() {
-            // SAFETY: the handle is this value's, and all its work is done.
-            let _ = unsafe { driver.graph_exec_destroy(self.handle) };
+        if let Ok(_settled) = self.device.settle() {
+            // SAFETY: the handle is this value's, and launches are queued on streams made here, all
+            // of whose work is done.
+            let _ = unsafe { self.device.driver().graph_exec_destroy(self.handle) };
         }
     }
 }

@@ -5,10 +5,8 @@ use std::fmt;
 use bytemuck::Pod;
 use frazil_core::{Buffer, DeviceHandle};
 
+use super::OwnedStream;
 use crate::{CudaDevice, DriverCalls, DriverError};
-
-/// The calling thread's own stream, on which transfers are queued.
-const PER_THREAD: u64 = 2;
 
 /// Memory of a device, freed when dropped.
 pub struct DeviceMemory {
@@ -43,7 +41,7 @@ impl DeviceMemory {
     ///
     /// [`DriverError`] where it cannot be had.
     pub fn new(device: &CudaDevice, bytes: u64) -> Result<Self, DriverError> {
-        let _current = device.make_current()?;
+        let (_current, _relaxed) = (device.make_current()?, device.relax_capture()?);
         let addr = if bytes == 0 { 0 } else { device.driver().mem_alloc(bytes)? };
         Ok(Self { device: device.clone(), addr, bytes })
     }
@@ -69,7 +67,7 @@ impl DeviceMemory {
         self.bytes
     }
 
-    /// Overwrites a part of it, from an offset in bytes, after all work of the device.
+    /// Overwrites a part of it, from an offset in bytes, after all work queued.
     ///
     /// # Errors
     ///
@@ -79,7 +77,7 @@ impl DeviceMemory {
         Ok(self.copy_in(offset, bytemuck::cast_slice(values))?)
     }
 
-    /// Sets every byte of it, after all work of the device.
+    /// Sets every byte of it, after all work queued.
     ///
     /// # Errors
     ///
@@ -88,16 +86,14 @@ impl DeviceMemory {
         if self.bytes == 0 {
             return Ok(());
         }
-        let _current = self.device.make_current()?;
-        let driver = self.device.driver();
-        driver.ctx_synchronize()?;
+        let (stream, driver) = (OwnedStream::new(&self.device)?, self.device.driver());
+        let _settled = self.device.settle()?;
         // SAFETY: the memory is this value's, and no work is queued that could use it.
-        unsafe { driver.memset_d8_async(self.addr, byte, self.bytes, PER_THREAD) }?;
-        // SAFETY: the sentinel is always a stream.
-        unsafe { driver.stream_synchronize(PER_THREAD) }
+        unsafe { driver.memset_d8_async(self.addr, byte, self.bytes, stream.raw()) }?;
+        stream.synchronize()
     }
 
-    /// A copy of a part of it, from an offset in bytes, after all work of the device.
+    /// A copy of a part of it, from an offset in bytes, after all work queued.
     ///
     /// # Errors
     ///
@@ -107,11 +103,10 @@ impl DeviceMemory {
         let mut values = vec![T::zeroed(); count];
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut values);
         if !bytes.is_empty() {
-            let _current = self.device.make_current()?;
-            let driver = self.device.driver();
-            driver.ctx_synchronize()?;
+            let (stream, driver) = (OwnedStream::new(&self.device)?, self.device.driver());
+            let _settled = self.device.settle()?;
             // SAFETY: the range was looked at, and no work is queued that could write it.
-            unsafe { driver.copy_to_host(bytes, self.addr + offset, PER_THREAD) }?;
+            unsafe { driver.copy_to_host(bytes, self.addr + offset, stream.raw()) }?;
         }
         Ok(values)
     }
@@ -119,14 +114,15 @@ impl DeviceMemory {
     /// All of it, as to be bound to an input.
     pub fn buffer(&self) -> Buffer<'_> {
         // SAFETY: the memory is this value's. What is written to it and freed, also by those who
-        // hold it when the buffer is gone, comes after all work of the device.
+        // hold it when the buffer is gone, comes after all work queued on streams made here; of
+        // other streams the caller has promised that they are used rightly.
         unsafe { Buffer::from_raw(self.addr, self.bytes, self.device.id()) }.read_only()
     }
 
     /// All of it, as to be bound to an output or lent as a workspace.
     pub fn buffer_mut(&mut self) -> Buffer<'_> {
         // SAFETY: as above; the value is borrowed as a whole, so that no other buffer is of it, and
-        // what is read of it comes after all work of the device.
+        // what is read of it comes after all work queued.
         unsafe { Buffer::from_raw(self.addr, self.bytes, self.device.id()) }
     }
 
@@ -134,11 +130,10 @@ impl DeviceMemory {
         if bytes.is_empty() {
             return Ok(());
         }
-        let _current = self.device.make_current()?;
-        let driver = self.device.driver();
-        driver.ctx_synchronize()?;
+        let (stream, driver) = (OwnedStream::new(&self.device)?, self.device.driver());
+        let _settled = self.device.settle()?;
         // SAFETY: callers have looked at the range, and no work is queued that could use it.
-        unsafe { driver.copy_to_device(self.addr + offset, bytes, PER_THREAD) }
+        unsafe { driver.copy_to_device(self.addr + offset, bytes, stream.raw()) }
     }
 
     fn check(&self, offset: u64, bytes: u64) -> Result<(), TransferError> {
@@ -153,15 +148,10 @@ impl Drop for DeviceMemory {
         if self.addr == 0 {
             return;
         }
-        let driver = self.device.driver();
         // Where the wait fails, work may go on that uses the memory: it is then not freed.
-        let waited = self.device.make_current().and_then(|current| {
-            driver.ctx_synchronize()?;
-            Ok(current)
-        });
-        if let Ok(_current) = waited {
-            // SAFETY: the memory is this value's, and all work of the device is done.
-            let _ = unsafe { driver.mem_free(self.addr) };
+        if let Ok(_settled) = self.device.settle() {
+            // SAFETY: the memory is this value's, and all work of streams made here is done.
+            let _ = unsafe { self.device.driver().mem_free(self.addr) };
         }
     }
 }

@@ -1,16 +1,57 @@
 //! Streams and events that are owned.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use frazil_core::Stream;
 
 use super::Capture;
-use crate::{CaptureMode, CudaDevice, DriverCalls, DriverError, EventHandle};
+use crate::{
+    CaptureMode, CaptureStatus, CudaDevice, Current, DriverCalls, DriverError, EventHandle,
+    RelaxedCapture,
+};
 
-/// Streams of a device that nobody holds. None is destroyed, so that a [`Stream`] of one is good for
-/// as long as the process lives.
-#[derive(Default)]
-pub(crate) struct IdleStreams(Mutex<Vec<u64>>);
+/// Streams of a device. None is destroyed, so that a [`Stream`] of one is good for as long as the
+/// process lives.
+#[derive(Debug, Default)]
+pub(crate) struct Streams(Mutex<Made>);
+
+#[derive(Debug, Default)]
+struct Made {
+    all: Vec<u64>,
+    /// Those that nobody holds.
+    idle: Vec<u64>,
+}
+
+impl Streams {
+    fn lock(&self) -> MutexGuard<'_, Made> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The device current and its streams' work done.
+pub(super) struct Settled<'d> {
+    _current: Current<'d>,
+    _relaxed: RelaxedCapture<'d>,
+}
+
+impl CudaDevice {
+    /// Waits for all that was queued on streams made here. Neither this nor what follows, as long as
+    /// the result lives, breaks a capture; streams that capture are left alone, since what they are
+    /// given does not run.
+    pub(super) fn settle(&self) -> Result<Settled<'_>, DriverError> {
+        let (current, relaxed) = (self.make_current()?, self.relax_capture()?);
+        let all = self.streams().lock().all.clone();
+        for stream in all {
+            // SAFETY: streams made here are never destroyed.
+            let status = unsafe { self.driver().stream_is_capturing(stream) }?;
+            if status == CaptureStatus::None {
+                // SAFETY: as above.
+                unsafe { self.driver().stream_synchronize(stream) }?;
+            }
+        }
+        Ok(Settled { _current: current, _relaxed: relaxed })
+    }
+}
 
 /// A stream that nobody else holds, and that waits for no other stream by itself. Given back to its
 /// device when dropped.
@@ -27,14 +68,17 @@ impl OwnedStream {
     ///
     /// [`DriverError`] where it cannot be had.
     pub fn new(device: &CudaDevice) -> Result<Self, DriverError> {
-        let mut idle = device.idle_streams().0.lock().unwrap_or_else(PoisonError::into_inner);
-        let raw = match idle.pop() {
+        let mut streams = device.streams().lock();
+        let raw = match streams.idle.pop() {
             Some(raw) => raw,
             None => {
                 let _current = device.make_current()?;
-                device.driver().stream_create()?
+                let raw = device.driver().stream_create()?;
+                streams.all.push(raw);
+                raw
             }
         };
+        drop(streams);
         Ok(Self { device: device.clone(), raw })
     }
 
@@ -58,9 +102,10 @@ impl OwnedStream {
     ///
     /// # Errors
     ///
-    /// [`DriverError`], also of work that failed.
+    /// [`DriverError`], also of work that failed, and while it captures: the capture is then broken.
     pub fn synchronize(&self) -> Result<(), DriverError> {
         let _current = self.device.make_current()?;
+        let _relaxed = self.device.relax_capture()?;
         // SAFETY: streams made here are never destroyed.
         unsafe { self.device.driver().stream_synchronize(self.raw) }
     }
@@ -77,8 +122,7 @@ impl OwnedStream {
 
 impl Drop for OwnedStream {
     fn drop(&mut self) {
-        let mut idle = self.device.idle_streams().0.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.push(self.raw);
+        self.device.streams().lock().idle.push(self.raw);
     }
 }
 
@@ -119,6 +163,7 @@ impl Event {
     /// [`DriverError`], also of work before it that failed.
     pub fn synchronize(&self) -> Result<(), DriverError> {
         let _current = self.device.make_current()?;
+        let _relaxed = self.device.relax_capture()?;
         // SAFETY: the event lives.
         unsafe { self.device.driver().event_synchronize(self.handle) }
     }

@@ -38,11 +38,13 @@ fn a_transfer_past_the_end_is_refused_before_the_driver_sees_it() {
     assert_eq!(fake.count("cuMemcpyHtoDAsync_v2") + fake.count("cuMemcpyDtoHAsync_v2"), 0);
 }
 
-/// No other thread's work may be under way while memory is read, written or freed.
+/// No work may be under way while memory is read, written or freed; and a wait for the context
+/// would break every capture in it.
 #[test]
-fn transfers_and_frees_come_after_all_work() {
+fn transfers_and_frees_come_after_the_work_of_every_stream() {
     let fake = Fake::start();
     let device = device(&fake);
+    let stream = OwnedStream::new(&device).unwrap();
     let mut memory = DeviceMemory::of(&device, &[1_u8; 8]).unwrap();
     memory.fill(0).unwrap();
     memory.read::<u8>(0, 8).unwrap();
@@ -51,15 +53,34 @@ fn transfers_and_frees_come_after_all_work() {
     for call in ["cuMemcpyHtoDAsync_v2", "cuMemsetD8Async", "cuMemcpyDtoHAsync_v2", "cuMemFree_v2"]
     {
         let at = calls.iter().position(|made| *made == call).unwrap();
-        assert_eq!(calls[at - 1], "cuCtxSynchronize", "{call}");
+        let waits = ["cuStreamIsCapturing", "cuStreamSynchronize"];
+        assert_eq!(calls[at - 4..at], [waits, waits].concat(), "{call}: this stream and its own");
+        let relaxed = calls[..at].iter().filter(|c| **c == "cuThreadExchangeStreamCaptureMode");
+        assert_eq!(relaxed.count() % 2, 1, "{call}");
     }
+    assert_eq!(fake.count("cuCtxSynchronize"), 0);
+    drop(stream);
+}
+
+#[test]
+fn a_stream_that_captures_is_not_waited_for() {
+    let fake = Fake::start();
+    let device = device(&fake);
+    let stream = OwnedStream::new(&device).unwrap();
+    let memory = DeviceMemory::new(&device, 16).unwrap();
+    let capture = stream.capture(CaptureMode::Global).unwrap();
+    drop(memory);
+    assert_eq!((fake.count("cuStreamSynchronize"), fake.count("cuMemFree_v2")), (0, 1));
+    capture.end().unwrap();
 }
 
 #[test]
 fn memory_that_may_be_in_use_is_not_freed() {
     let fake = Fake::start();
-    let memory = DeviceMemory::new(&device(&fake), 16).unwrap();
-    fake.fail("cuCtxSynchronize", 900);
+    let device = device(&fake);
+    let _stream = OwnedStream::new(&device).unwrap();
+    let memory = DeviceMemory::new(&device, 16).unwrap();
+    fake.fail("cuStreamSynchronize", 719);
     drop(memory);
     assert_eq!(fake.count("cuMemFree_v2"), 0);
 }
