@@ -9,6 +9,8 @@
 pub mod alloc;
 pub mod case;
 mod compare;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod data;
 pub mod declare;
 mod expected;

@@ -8,8 +8,8 @@ use frazil_conformance::memory::HostMemory;
 use frazil_conformance::seqlens::{Content, Form as Of, Harm, PAGE_SIZE, Problem};
 use frazil_core::{
     BuildError, Call, Candidate, Config, Device, DeviceHandle, DeviceId, Engine, EngineId, Error,
-    Facts, Feature, FeatureSet, Launch, Launches, Layout, LengthBounds, Maturity, OverrideRules,
-    Plan, RegisteredEngine, Role, Support, Target, Unsupported,
+    Facts, Feature, FeatureSet, Launch, Launches, Layout, LengthBounds, Maturity, MemoryAt,
+    OverrideRules, Plan, RegisteredEngine, Role, Support, Target, Unsupported,
 };
 use frazil_cuda::seqlens::{Form, Params, Seqlens, SideParams};
 
@@ -27,6 +27,10 @@ impl DeviceHandle for Host {
 
     fn as_any(&self) -> &dyn std::any::Any {
         self
+    }
+
+    fn memory_at(&self, _: u64) -> Result<MemoryAt, Error> {
+        Ok(MemoryAt::Unknown)
     }
 }
 
