@@ -23,10 +23,10 @@ use std::io::Write;
 use std::sync::Arc;
 
 use frazil::{
-    Band, BuildError, Call, Candidate, Config, DType, Device, DeviceId, DeviceProps, Engine,
-    EngineId, EngineRegistration, Facts, Feature, FeatureSet, Geometry, Launch, Launches, Layout,
-    LseForm, Maturity, Plan, Role, Router, SdpaFwdFacts, Support, Target, Unsupported, View,
-    inventory,
+    Band, BuildError, Call, Candidate, Compiled, Config, DType, Device, DeviceId, DeviceProps,
+    Engine, EngineId, EngineRegistration, Facts, Feature, FeatureSet, Geometry, Launch, Launches,
+    Layout, LseForm, Maturity, Plan, Role, Router, SdpaFwdFacts, Support, Target, Unsupported,
+    View, inventory,
 };
 use frazil_conformance::case::{Case, CaseFile, Places, RowLayout, SideCase};
 use frazil_conformance::declare::declare;
@@ -75,6 +75,12 @@ impl Engine for Plain {
             check_contiguous(tensor, port.desc().geometry())?;
         }
         Ok(Support::one(candidate()))
+    }
+
+    /// Nothing here is compiled at run time. An engine with kernels makes them here, and `build`
+    /// finds them.
+    fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+        Ok(Vec::new())
     }
 
     fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError> {

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use frazil::{
-    BindingError, Bindings, Buffer, BuildError, Call, Candidate, Config, DType, Device,
+    BindingError, Bindings, Buffer, BuildError, Call, Candidate, Compiled, Config, DType, Device,
     DeviceHandle, DeviceId, Engine, EngineId, Error, Executable, Facts, FeatureSet, Geometry,
     GraphBuilder, HostBuffer, InvalidGraph, Launch, Launches, Layout, LengthBounds, Maturity,
     MemoryAt, OverrideRules, Plan, RegisteredEngine, Role, Router, SdpaFwd, Storage, Stream,
@@ -301,6 +301,9 @@ mod gpu {
         fn check_support(&self, _: &Facts, _: &Target) -> Result<Support, Unsupported> {
             Ok(Support::one(candidate(self.0.clone())))
         }
+        fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+            Ok(Vec::new())
+        }
         fn build(&self, _: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {
             Ok(Box::new(Never))
         }
@@ -392,6 +395,9 @@ fn bindings_in_use() {
         fn check_support(&self, _: &Facts, _: &Target) -> Result<Support, Unsupported> {
             Ok(Support::one(gpu::candidate(None)))
         }
+        fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+            Ok(Vec::new())
+        }
         fn build(&self, _: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {
             Ok(Box::new(Self))
         }
@@ -437,6 +443,9 @@ fn a_plan_of_another_engine_is_not_built() {
     impl Engine for Wrapper {
         fn check_support(&self, _: &Facts, _: &Target) -> Result<Support, Unsupported> {
             Ok(Support::one(gpu::candidate(None)))
+        }
+        fn compile(&self, plan: &Plan) -> Result<Vec<Compiled>, BuildError> {
+            self.0.compile(plan)
         }
         fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError> {
             self.0.build(plan, device)

@@ -2,23 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
-use std::sync::OnceLock;
-use std::time::Instant;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use frazil::target::fixtures;
-use frazil::{Config, Error};
+use frazil::{Config, Error, Origin};
 use frazil_conformance::skip;
-use frazil_cuda::compile::{Arch, Compiler, Request};
-use frazil_cuda::find::Roots;
-use frazil_cuda::nvrtc::{NoNvrtc, Nvrtc};
+use frazil_cuda::compile::{Arch, Compiler, Forbidden, Request, shared_kernels};
+use frazil_cuda::nvrtc::nvrtc;
 use frazil_cuda::sources::{Source, embedded_paths};
-use frazil_cuda::{ImageKind, seqlens};
-
-/// The NVRTC of this computer, opened once.
-fn nvrtc() -> Result<&'static Nvrtc, &'static NoNvrtc> {
-    static NVRTC: OnceLock<Result<Nvrtc, NoNvrtc>> = OnceLock::new();
-    NVRTC.get_or_init(|| Nvrtc::open(&Roots::of_this_computer(), None)).as_ref()
-}
+use frazil_cuda::{Artifacts, DiskCache, ImageKind};
 
 macro_rules! nvrtc_or_skip {
     () => {
@@ -47,18 +41,17 @@ extern \"C\" __global__ void frazil_test(const float* from, float* to) {
 }
 ";
 
-/// Every kernel of frazil: path of its source, symbol and config.
-fn kernels() -> Vec<(&'static str, &'static str, Config)> {
-    vec![("common/sdpa_seqlens.cu", seqlens::KERNEL, seqlens::config())]
+/// Every kernel of frazil for one architecture.
+fn kernels(arch: Arch) -> Vec<Request> {
+    shared_kernels(arch, ImageKind::Cubin).unwrap()
 }
 
 /// A file that is added to `kernels/` must be added to the list above.
 #[test]
 fn every_kernel_is_in_the_list() {
-    let mut sources: Vec<&str> = kernels().into_iter().map(|(path, ..)| path).collect();
-    sources.sort_unstable();
-    sources.dedup();
-    assert_eq!(embedded_paths().collect::<Vec<_>>(), sources);
+    let kernels = kernels(sm80());
+    let sources: BTreeSet<&str> = kernels.iter().map(|request| request.source.path()).collect();
+    assert_eq!(embedded_paths().collect::<BTreeSet<_>>(), sources);
 }
 
 /// The message is the compiler's whole log, which the reader of a source needs.
@@ -73,17 +66,17 @@ fn log_of(error: Error) -> String {
 fn every_kernel_compiles_for_every_target_without_spills() {
     let nvrtc = nvrtc_or_skip!();
     let mut count = 0;
-    for (path, symbol, config) in kernels() {
-        for arch in Arch::ALL {
-            let (source, symbol) = (Source::embedded(path).unwrap(), symbol.into());
-            let request =
-                Request { source, symbol, config: config.clone(), arch, kind: ImageKind::Cubin };
-            if nvrtc.build().version < arch.since() {
-                eprintln!("{arch} is left out: NVRTC is {}", nvrtc.build().version);
-                continue;
-            }
+    for arch in Arch::ALL {
+        if nvrtc.build().version < arch.since() {
+            eprintln!("{arch} is left out: NVRTC is {}", nvrtc.build().version);
+            continue;
+        }
+        for request in kernels(arch) {
+            let path = request.source.path();
             let begin = Instant::now();
             let artifact = nvrtc.compile(&request).unwrap();
+            // On two cores.
+            assert!(begin.elapsed() < Duration::from_secs(3), "{arch}: {:?}", begin.elapsed());
             let resources = artifact.resources.unwrap();
             eprintln!(
                 "{path} {arch}: {:?}, {resources:?}, {} bytes",
@@ -185,4 +178,29 @@ fn nothing_is_included_from_the_current_folder() {
     assert!(std::path::Path::new("Cargo.toml").is_file());
     let text = format!("{COPY}#if __has_include(\"Cargo.toml\")\n#error it is read\n#endif\n");
     nvrtc.compile(&request(&text, Config::default(), sm80(), ImageKind::Ptx)).unwrap();
+}
+
+/// What a second plan, or a plan in a second process, waits for its kernel: with the compiler that
+/// made it before, and then one that must not make anything.
+#[test]
+fn a_warm_kernel_takes_less_than_a_warm_plan_may() {
+    let nvrtc = nvrtc_or_skip!();
+    let folder = tempfile::tempdir().unwrap();
+    let disk = DiskCache::at(folder.path());
+    let request = &kernels(sm80())[0];
+    let cold = Artifacts::new(Arc::clone(&nvrtc) as Arc<dyn Compiler>, Some(disk.clone()));
+    let made = cold.get(request).unwrap();
+    assert_eq!(made.origin, Origin::Compiled);
+    let forbidden = Arc::new(Forbidden(nvrtc.build()));
+    let warm = || {
+        let store = Artifacts::new(Arc::clone(&forbidden) as Arc<dyn Compiler>, Some(disk.clone()));
+        let read = store.get(request).unwrap();
+        assert_eq!((read.origin, read.artifact), (Origin::Disk, Arc::clone(&made.artifact)));
+        let again = store.get(request).unwrap();
+        assert_eq!(again.origin, Origin::Memory);
+        (read.took, again.took)
+    };
+    let (disk, memory) = (0..20).map(|_| warm()).min().unwrap();
+    eprintln!("cold {:?}, from disk {disk:?}, from memory {memory:?}", made.took);
+    assert!(disk < Duration::from_millis(5), "{disk:?}");
 }

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use frazil::{
-    Align, Band, Bindings, BuildError, Call, Candidate, Config, DType, Device, Engine, EngineId,
-    Error, Executable, Facts, Feature, FeatureSet, GraphBuilder, HostBuffer, Launch, Launches,
-    Layout, LengthBounds, LseForm, Maturity, Plan, RegisteredEngine, Router, SdpaFwd, Sequences,
-    Storage, Stream, Support, Target, TensorId, TensorSpec, Unsupported, Workspace,
+    Align, Band, Bindings, BuildError, Call, Candidate, Compiled, Config, DType, Device, Engine,
+    EngineId, Error, Executable, Facts, Feature, FeatureSet, GraphBuilder, HostBuffer, Launch,
+    Launches, Layout, LengthBounds, LseForm, Maturity, Plan, RegisteredEngine, Router, SdpaFwd,
+    Sequences, Storage, Stream, Support, Target, TensorId, TensorSpec, Unsupported, Workspace,
 };
 use frazil_conformance::alloc::{CountingAllocator, count_allocations};
 use rayon::prelude::*;
@@ -114,6 +114,10 @@ impl Engine for Leaky {
             error_word: None,
             overrides: None,
         }))
+    }
+
+    fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+        Ok(Vec::new())
     }
 
     fn build(&self, _: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {

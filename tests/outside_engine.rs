@@ -10,9 +10,10 @@ mod common;
 use std::sync::Arc;
 
 use frazil::{
-    Align, Band, BuildError, Call, Candidate, Config, DType, Device, DeviceId, DeviceProps, Engine,
-    EngineId, EngineRegistration, Error, Facts, Feature, FeatureSet, Launch, Launches, Layout,
-    Maturity, Plan, Role, Router, SdpaFwdFacts, Support, Target, Unsupported, View, inventory,
+    Align, Band, BuildError, Call, Candidate, Compiled, Config, DType, Device, DeviceId,
+    DeviceProps, Engine, EngineId, EngineRegistration, Error, Facts, Feature, FeatureSet, Launch,
+    Launches, Layout, Maturity, Plan, Role, Router, SdpaFwdFacts, Support, Target, Unsupported,
+    View, inventory,
 };
 use frazil_conformance::case::BiasCase;
 use frazil_conformance::run::Entry;
@@ -56,6 +57,10 @@ impl Engine for Plain {
             overrides: None,
         };
         Ok(Support::one(candidate))
+    }
+
+    fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+        Ok(Vec::new())
     }
 
     fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError> {

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use frazil::{
-    Answer, BuildError, DType, Device, Engine, EngineId, EngineRegistration, Facts, Feature,
-    FeatureSet, GraphBuilder, Launch, Maturity, OWN_ENGINES, Plan, RegisteredEngine, Router,
-    SdpaFwd, Support, Target, TensorSpec, Unsupported, target,
+    Answer, BuildError, Compiled, DType, Device, Engine, EngineId, EngineRegistration, Facts,
+    Feature, FeatureSet, GraphBuilder, Launch, Maturity, OWN_ENGINES, Plan, RegisteredEngine,
+    Router, SdpaFwd, Support, Target, TensorSpec, Unsupported, target,
 };
 
 /// Must never be asked.
@@ -17,6 +17,10 @@ struct Unasked;
 impl Engine for Unasked {
     fn check_support(&self, _: &Facts, _: &Target) -> Result<Support, Unsupported> {
         panic!("asked in spite of a feature that it does not name");
+    }
+
+    fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+        Ok(Vec::new())
     }
 
     fn build(&self, _: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {

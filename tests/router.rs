@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use frazil::{
-    Answer, BuildError, Call, Candidate, Config, DType, Device, Engine, EngineId, Error, Facts,
-    FeatureSet, Graph, GraphBuilder, HostBuffer, Launch, Launches, Layout, Maturity, Plan,
+    Answer, BuildError, Call, Candidate, Compiled, Config, DType, Device, Engine, EngineId, Error,
+    Facts, FeatureSet, Graph, GraphBuilder, HostBuffer, Launch, Launches, Layout, Maturity, Plan,
     PlanName, RegisteredEngine, Router, SdpaFwd, Support, Target, TensorSpec, Unsupported,
 };
 
@@ -41,6 +41,10 @@ impl Engine for Offers {
         });
         Support::best_first(candidates.collect())
             .ok_or(Unsupported::SharedMemory { found: 1, need: 2 })
+    }
+
+    fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+        Ok(Vec::new())
     }
 
     fn build(&self, _: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {

@@ -13,6 +13,7 @@
 
 mod bindings;
 mod buffer;
+mod compiled;
 mod device;
 mod dtype;
 mod engine;
@@ -30,6 +31,7 @@ mod workspace;
 
 pub use bindings::{BindingError, Bindings, MAX_BINDINGS, WorkspaceError};
 pub use buffer::{Buffer, BufferError, HostBuffer};
+pub use compiled::{Compiled, Origin, Resources};
 pub use device::{Device, DeviceHandle, DeviceId, MemoryAt, Stream};
 pub use dtype::{DType, Element};
 pub use engine::{

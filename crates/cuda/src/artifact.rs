@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use frazil_core::Version;
+use frazil_core::{Resources, Version};
 
 use crate::ImageKind;
 
@@ -38,19 +38,4 @@ pub struct Artifact {
     pub resources: Option<Resources>,
     /// Version of the compiler.
     pub compiler: Version,
-}
-
-/// What a kernel takes, as `ptxas` reports it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Resources {
-    /// Registers of a thread.
-    pub registers: u32,
-    /// Bytes of a thread's stack frame.
-    pub stack_bytes: u32,
-    /// Bytes of registers that a thread stores to local memory.
-    pub spill_store_bytes: u32,
-    /// Bytes of registers that a thread loads back.
-    pub spill_load_bytes: u32,
-    /// Bytes of static shared memory of a block.
-    pub static_smem_bytes: u32,
 }

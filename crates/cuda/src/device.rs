@@ -71,7 +71,8 @@ pub fn devices() -> Result<Vec<Device>, OpenError> {
     (0..driver()?.count()?).map(device).collect()
 }
 
-/// A GPU of this computer, by its ordinal. Every call gives the same device.
+/// A GPU of this computer, by its ordinal, with the NVRTC of this process, where there is one. Every
+/// call gives the same device.
 ///
 /// # Errors
 ///
@@ -82,7 +83,10 @@ pub fn device(ordinal: u32) -> Result<Device, OpenError> {
     let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
     let device = match devices.get(&ordinal) {
         Some(device) => device.clone(),
-        None => CudaDevice::open(driver, ordinal, None)?,
+        None => {
+            let nvrtc = crate::nvrtc::nvrtc().ok().map(|nvrtc| nvrtc.props());
+            CudaDevice::open(driver, ordinal, nvrtc)?
+        }
     };
     devices.insert(ordinal, device.clone());
     Ok(Device::new(device))

@@ -5,6 +5,7 @@
 //! gets a typed answer, and a symbol that an old driver lacks is an error instead of a panic.
 
 mod artifact;
+mod artifacts;
 mod cache;
 mod capture;
 pub mod compile;
@@ -19,7 +20,8 @@ pub mod sources;
 mod tensor_map;
 pub mod tools;
 
-pub use artifact::{Artifact, Key, Resources};
+pub use artifact::{Artifact, Key};
+pub use artifacts::{Artifacts, Counts, Fetched, artifacts};
 pub use cache::{DiskCache, Distrust, Lookup, NoFolder, Refusal, StoreError, StoreStep, Untrusted};
 pub use capture::RelaxedCapture;
 pub use context::{Current, Queue};
@@ -30,5 +32,6 @@ pub use driver::{
     ImageKind, L2Promotion, LaunchShape, MemoryInfo, ModuleHandle, NoDriver, NodeKind,
     OLDEST_DRIVER, RealDriver, Swizzle, TensorMap, TensorMapElement, TensorMapSpec,
 };
+pub use frazil_core::Resources;
 pub use module::{Kernel, KernelResources, LoadError};
 pub use tensor_map::TensorMapError;

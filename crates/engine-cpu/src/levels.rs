@@ -8,8 +8,8 @@ use frazil_conformance::generator::case_from_seed;
 use frazil_conformance::memory::HostMemory;
 use frazil_conformance::run::{Entry, Status, Verdict, check_entry};
 use frazil_core::{
-    BuildError, Device, Engine, EngineId, Facts, Launch, Maturity, Plan, RegisteredEngine, Support,
-    Target, Unsupported,
+    BuildError, Compiled, Device, Engine, EngineId, Facts, Launch, Maturity, Plan,
+    RegisteredEngine, Support, Target, Unsupported,
 };
 use frazil_router::Router;
 
@@ -23,6 +23,10 @@ struct Level(Isa);
 impl Engine for Level {
     fn check_support(&self, facts: &Facts, target: &Target) -> Result<Support, Unsupported> {
         CpuEngine.check_support(facts, target)
+    }
+
+    fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+        Ok(Vec::new())
     }
 
     fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError> {

@@ -24,8 +24,8 @@ mod vector;
 use std::sync::Arc;
 
 use frazil_core::{
-    BuildError, Device, DeviceId, Engine, EngineId, EngineRegistration, Error, Facts, Feature,
-    FeatureSet, Launch, Maturity, Plan, Support, Target, Unsupported, inventory,
+    BuildError, Compiled, Device, DeviceId, Engine, EngineId, EngineRegistration, Error, Facts,
+    Feature, FeatureSet, Launch, Maturity, Plan, Support, Target, Unsupported, inventory,
 };
 
 pub use device::{HostDevice, host, host_with_threads};
@@ -77,6 +77,10 @@ inventory::submit! {
 impl Engine for CpuEngine {
     fn check_support(&self, facts: &Facts, target: &Target) -> Result<Support, Unsupported> {
         support::check(facts, target)
+    }
+
+    fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+        Ok(Vec::new())
     }
 
     fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError> {

@@ -96,8 +96,9 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use frazil::{
-        BuildError, Candidate, Config, DType, Device, Engine, EngineId, FeatureSet, GraphBuilder,
-        Launch, Layout, Maturity, RegisteredEngine, SdpaFwd, Support, TensorSpec, Unsupported,
+        BuildError, Candidate, Compiled, Config, DType, Device, Engine, EngineId, FeatureSet,
+        GraphBuilder, Launch, Layout, Maturity, RegisteredEngine, SdpaFwd, Support, TensorSpec,
+        Unsupported,
     };
 
     use super::*;
@@ -112,6 +113,9 @@ mod tests {
     impl Engine for Answers {
         fn check_support(&self, _: &Facts, _: &Target) -> Result<Support, Unsupported> {
             Ok(Support::one(self.0(self.1.fetch_add(1, Ordering::Relaxed))))
+        }
+        fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+            Ok(Vec::new())
         }
         fn build(&self, _: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {
             panic!("nothing is built");

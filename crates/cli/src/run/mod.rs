@@ -143,8 +143,8 @@ mod tests {
     use std::sync::Arc;
 
     use frazil::{
-        BuildError, Candidate, Config, Engine, EngineId, Facts, FeatureSet, Launch, Launches,
-        Layout, Maturity, Plan, RegisteredEngine, Support, Target, Unsupported,
+        BuildError, Candidate, Compiled, Config, Engine, EngineId, Facts, FeatureSet, Launch,
+        Launches, Layout, Maturity, Plan, RegisteredEngine, Support, Target, Unsupported,
     };
     use frazil_conformance::cargo_path;
 
@@ -166,6 +166,10 @@ mod tests {
                 error_word: None,
                 overrides: None,
             }))
+        }
+
+        fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+            Ok(Vec::new())
         }
 
         fn build(&self, _: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {

@@ -97,8 +97,8 @@ impl OnTarget {
 #[cfg(test)]
 mod tests {
     use frazil_core::{
-        BuildError, Candidate, Config, DType, Device, Engine, Facts, Feature, FeatureSet, Launch,
-        Launches, Layout, Plan, RegisteredEngine, Role, Support, Target,
+        BuildError, Candidate, Compiled, Config, DType, Device, Engine, Facts, Feature, FeatureSet,
+        Launch, Launches, Layout, Plan, RegisteredEngine, Role, Support, Target,
     };
 
     use super::*;
@@ -121,6 +121,10 @@ mod tests {
                 error_word: None,
                 overrides: None,
             }))
+        }
+
+        fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+            Ok(Vec::new())
         }
 
         fn build(&self, _: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {

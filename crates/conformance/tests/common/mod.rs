@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use frazil_conformance::memory::HostMemory;
 use frazil_core::{
-    Align, Band, BuildError, Call, Candidate, Config, DType, Device, DeviceHandle, DeviceId,
-    DeviceProps, Engine, EngineId, Error, ErrorWord, Facts, Feature, FeatureSet, Launch, Launches,
-    Layout, LseForm, Maturity, MemoryAt, OverrideRules, Plan, Region, RegisteredEngine, Role,
-    SdpaFwdFacts, SideFacts, Support, Target, Unsupported, View,
+    Align, Band, BuildError, Call, Candidate, Compiled, Config, DType, Device, DeviceHandle,
+    DeviceId, DeviceProps, Engine, EngineId, Error, ErrorWord, Facts, Feature, FeatureSet, Launch,
+    Launches, Layout, LseForm, Maturity, MemoryAt, OverrideRules, Plan, Region, RegisteredEngine,
+    Role, SdpaFwdFacts, SideFacts, Support, Target, Unsupported, View,
 };
 use frazil_router::Router;
 use half::{bf16, f16};
@@ -132,6 +132,10 @@ impl Engine for Naive {
             overrides: Some(OverrideRules::default()),
         };
         Support::best_first(vec![candidate(0), candidate(1)]).ok_or(Unsupported::Overrides)
+    }
+
+    fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+        Ok(Vec::new())
     }
 
     fn build(&self, plan: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {

@@ -12,7 +12,7 @@ pub use id::{EngineId, OWN_ENGINES, ParseEngineIdError};
 pub use plan::{Candidate, Launches, OverrideRules, Plan, PlanName, StrideRule, Support};
 pub use registration::{EngineRegistration, Maturity, RegisteredEngine};
 
-use crate::{BuildError, Call, Device, Error, Facts, Target, Unsupported};
+use crate::{BuildError, Call, Compiled, Device, Error, Facts, Target, Unsupported};
 
 /// A set of kernels for one operation on one family of devices.
 pub trait Engine: Debug + Send + Sync {
@@ -26,7 +26,16 @@ pub trait Engine: Debug + Send + Sync {
     /// [`Unsupported`] with the value and the limit.
     fn check_support(&self, facts: &Facts, target: &Target) -> Result<Support, Unsupported>;
 
-    /// Makes one plan of this engine ready to launch on a device. The only slow step.
+    /// Makes, or finds, everything compiled that `build` would load for this plan, with no device:
+    /// it need not be at hand. An engine that compiles nothing answers with nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ForeignPlan`] as `build` does; a compiler's fault.
+    fn compile(&self, plan: &Plan) -> Result<Vec<Compiled>, BuildError>;
+
+    /// Makes one plan of this engine ready to launch on a device. Slow where something must be
+    /// compiled first.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, EngineId, Maturity, RegisteredEngine};
-use crate::{BuildError, Device, Error, Executable, Facts, Layout, Role, Target};
+use crate::{BuildError, Compiled, Device, Error, Executable, Facts, Layout, Role, Target};
 
 /// The kernels that one execute launches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,6 +164,17 @@ impl Plan {
     /// Which overrides it takes at execute; `None`: none.
     pub fn override_rules(&self) -> Option<&OverrideRules> {
         self.candidate.overrides.as_ref()
+    }
+
+    /// Makes, or finds, the kernels of the plan without a device, so that a later
+    /// [`build`](Self::build) finds them, in this process or another: one entry a kernel, none for
+    /// an engine that compiles nothing.
+    ///
+    /// # Errors
+    ///
+    /// A compiler's fault.
+    pub fn compile(&self) -> Result<Vec<Compiled>, BuildError> {
+        self.engine.engine().compile(self)
     }
 
     /// Makes the plan ready to run on a device that has the plan's target.

@@ -14,12 +14,12 @@
 //! against the size of the file, then the sum, then the metadata, so that whatever damage a disk does
 //! is a [`Refusal`].
 
-use frazil_core::Version;
+use frazil_core::{Resources, Version};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::Refusal;
-use crate::{Artifact, ImageKind, Key, Resources};
+use crate::{Artifact, ImageKind, Key};
 
 /// What every entry begins with. As in PNG, bytes that a transfer as text would change.
 const MAGIC: [u8; 8] = *b"\x89frz\r\n\x1a\n";

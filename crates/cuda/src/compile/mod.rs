@@ -2,14 +2,16 @@
 //!
 //! `arch` is what is compiled for · `gate` says beforehand whether that can be · `config_header`
 //! writes a config as a header · `options` has every option · `key` names the result · `symbols` and
-//! `resources` read it.
+//! `resources` read it · `shared` lists what several engines use · `forbidden` is for tests.
 
 mod arch;
 mod config_header;
+mod forbidden;
 mod gate;
 mod key;
 mod options;
 mod resources;
+mod shared;
 mod symbols;
 
 use std::borrow::Cow;
@@ -18,7 +20,9 @@ use std::fmt;
 use frazil_core::{Config, Error};
 
 pub use arch::Arch;
+pub use forbidden::Forbidden;
 pub use gate::gate;
+pub use shared::shared_kernels;
 
 use crate::nvrtc::{Build, Nvrtc, Text, Unit};
 use crate::sources::{CONFIG_HEADER, Source};

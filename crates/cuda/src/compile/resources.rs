@@ -1,6 +1,6 @@
 //! What `ptxas -v` says of a kernel.
 
-use crate::Resources;
+use frazil_core::Resources;
 
 /// Reads the log of a cubin for one kernel; `None` where it does not say.
 ///

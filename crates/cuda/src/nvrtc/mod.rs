@@ -16,6 +16,7 @@ use std::ffi::c_int;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use frazil_core::Version;
 
@@ -23,6 +24,8 @@ pub use error::{GET_NVRTC, NoNvrtc, Refusal};
 pub use program::NvrtcError;
 pub(crate) use program::{Output, Text, Unit};
 
+use crate::DriverCalls as _;
+use crate::driver::version_from;
 use crate::find::{Kind, Roots, search};
 use program::check;
 use table::{NotOpened, Table};
@@ -50,6 +53,24 @@ pub struct Build {
     /// Size of the library in bytes, since two builds of one minor version are not told apart by
     /// any function, and compile differently.
     pub library_bytes: u64,
+}
+
+/// The NVRTC of this process, opened once; so is a failure to open it.
+///
+/// Looks at the driver first, where there is one: of several compilers one is taken whose cubins it
+/// loads.
+///
+/// # Errors
+///
+/// [`NoNvrtc`], with what was found and how to get one.
+pub fn nvrtc() -> Result<Arc<Nvrtc>, NoNvrtc> {
+    static NVRTC: OnceLock<Result<Arc<Nvrtc>, NoNvrtc>> = OnceLock::new();
+    let open = || {
+        let driver = crate::driver().ok();
+        let driver = driver.and_then(|driver| driver.driver_get_version().ok());
+        Nvrtc::open(&Roots::of_this_computer(), driver.map(version_from)).map(Arc::new)
+    };
+    NVRTC.get_or_init(open).clone()
 }
 
 impl Nvrtc {
