@@ -9,6 +9,8 @@
 pub mod alloc;
 pub mod case;
 mod compare;
+#[cfg(all(feature = "counting-driver", target_os = "linux"))]
+pub mod counting_driver;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod data;
