@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use frazil_conformance::memory::HostMemory;
 use frazil_conformance::seqlens::{Content, Form as Of, Harm, PAGE_SIZE, Problem};
 use frazil_core::{
-    BuildError, Call, Candidate, Config, Device, DeviceHandle, DeviceId, Engine, EngineId, Error,
-    Facts, Feature, FeatureSet, Launch, Launches, Layout, LengthBounds, Maturity, MemoryAt,
-    OverrideRules, Plan, RegisteredEngine, Role, Support, Target, Unsupported,
+    BuildError, Call, Candidate, Compiled, Config, Device, DeviceHandle, DeviceId, Engine,
+    EngineId, Error, Facts, Feature, FeatureSet, Launch, Launches, Layout, LengthBounds, Maturity,
+    MemoryAt, OverrideRules, Plan, RegisteredEngine, Role, Support, Target, Unsupported,
 };
 use frazil_cuda::seqlens::{Form, Params, Seqlens, SideParams};
 
@@ -56,6 +56,10 @@ impl Engine for Recorder {
             error_word: Some(setup.error_word().offset()),
             overrides: Some(OverrideRules::default()),
         }))
+    }
+
+    fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+        Ok(Vec::new())
     }
 
     fn build(&self, plan: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {

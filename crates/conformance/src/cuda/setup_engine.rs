@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use frazil_core::{
-    BuildError, Call, Candidate, Device, Engine, EngineId, Error, Facts, Feature, FeatureSet,
-    Launch, Launches, Layout, Maturity, OverrideRules, Plan, RegisteredEngine, Role, Support,
-    Target, Unsupported,
+    BuildError, Call, Candidate, Compiled, Device, Engine, EngineId, Error, Facts, Feature,
+    FeatureSet, Launch, Launches, Layout, Maturity, OverrideRules, Plan, RegisteredEngine, Role,
+    Support, Target, Unsupported,
 };
-use frazil_cuda::compile::{Arch, Compiler, gate};
+use frazil_cuda::compile::{Arch, Request, gate};
 use frazil_cuda::seqlens::{self, Seqlens, SeqlensKernel};
-use frazil_cuda::{CudaDevice, DriverCalls};
+use frazil_cuda::{Artifacts, CudaDevice, DriverCalls, ImageKind};
 
 /// Name of the engine.
 pub const SETUP_ENGINE: EngineId = EngineId::new("conformance/seqlens-only");
@@ -23,7 +23,7 @@ pub const SETUP_ENGINE: EngineId = EngineId::new("conformance/seqlens-only");
 /// `q_lengths`, `q_starts`, …; O is not written.
 #[derive(Clone, Debug)]
 pub struct SetupEngine {
-    compiler: Arc<dyn Compiler>,
+    artifacts: Arc<Artifacts>,
 }
 
 /// Everything that is packed and so has element offsets.
@@ -32,10 +32,10 @@ const ELEMENT_OFFSETS: [Role; 7] =
 
 impl SetupEngine {
     /// The engine as a router takes it.
-    pub fn registered(compiler: Arc<dyn Compiler>) -> RegisteredEngine {
+    pub fn registered(artifacts: Arc<Artifacts>) -> RegisteredEngine {
         let features = FeatureSet::of(Feature::ALL);
         let (maturity, package) = (Maturity::Simulated, env!("CARGO_PKG_NAME"));
-        let engine = Arc::new(Self { compiler });
+        let engine = Arc::new(Self { artifacts });
         RegisteredEngine::new(SETUP_ENGINE, features, maturity, package, engine)
     }
 
@@ -60,11 +60,22 @@ impl SetupEngine {
         };
         Ok((candidate, setup))
     }
+
+    /// The one kernel of a plan, as this kind of driver loads it.
+    fn request(plan: &Plan, kind: ImageKind) -> Result<Request, BuildError> {
+        let arch = Arch::of(plan.target()).map_err(BuildError::Declined)?;
+        Ok(seqlens::request(arch, kind))
+    }
 }
 
 impl Engine for SetupEngine {
     fn check_support(&self, facts: &Facts, target: &Target) -> Result<Support, Unsupported> {
         Self::offer(facts, target).map(|(candidate, _)| Support::one(candidate))
+    }
+
+    fn compile(&self, plan: &Plan) -> Result<Vec<Compiled>, BuildError> {
+        let request = Self::request(plan, ImageKind::Cubin)?;
+        Ok(vec![self.artifacts.get(&request)?.compiled(&request)])
     }
 
     fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError> {
@@ -74,9 +85,8 @@ impl Engine for SetupEngine {
             .filter(|(own, _)| own.config == *plan.config() && own.workspace == *plan.workspace())
             .map(|(_, setup)| setup)
             .ok_or_else(|| Error::ForeignPlan { name: plan.name() })?;
-        let arch = Arch::of(plan.target()).map_err(BuildError::Declined)?;
-        let request = seqlens::request(arch, device.driver().image_kind());
-        let artifact = self.compiler.compile(&request)?;
+        let request = Self::request(plan, device.driver().image_kind())?;
+        let artifact = self.artifacts.get(&request)?.artifact;
         // SAFETY: the artifact is what the compiler gave for this request.
         #[expect(unsafe_code, reason = "machine code is loaded")]
         let kernel = unsafe { setup.load(device, &artifact) }.map_err(Error::from)?;
