@@ -10,8 +10,9 @@ use frazil::{
     BindingError, Bindings, Buffer, BuildError, Call, Candidate, Compiled, Config, DType, Device,
     DeviceHandle, DeviceId, Engine, EngineId, Error, Executable, Facts, FeatureSet, Geometry,
     GraphBuilder, HostBuffer, InvalidGraph, Launch, Launches, Layout, LengthBounds, Maturity,
-    OverrideRules, Plan, RegisteredEngine, Role, Router, SdpaFwd, Storage, Stream, StrideRule,
-    Support, Target, TensorId, TensorSpec, Unsupported, WORKSPACE_ALIGN, Workspace, WorkspaceError,
+    MemoryAt, OverrideRules, Plan, RegisteredEngine, Role, Router, SdpaFwd, Storage, Stream,
+    StrideRule, Support, Target, TensorId, TensorSpec, Unsupported, WORKSPACE_ALIGN, Workspace,
+    WorkspaceError,
 };
 
 const Q: TensorId = TensorId(10);
@@ -292,6 +293,10 @@ mod gpu {
         }
         fn as_any(&self) -> &dyn std::any::Any {
             self
+        }
+
+        fn memory_at(&self, _: u64) -> Result<MemoryAt, Error> {
+            Ok(MemoryAt::Unknown)
         }
     }
 

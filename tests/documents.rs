@@ -79,6 +79,25 @@ fn a_test_that_is_not_there_is_noticed() {
     assert!(missing("tests/moved.rs::missing").is_some());
 }
 
+/// Lines of the shell blocks of a section.
+fn commands<'a>(document: &'a str, heading: &str) -> Vec<&'a str> {
+    let (_, section) = document.split_once(&format!("\n## {heading}\n")).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let blocks = section.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.flat_map(str::lines).collect()
+}
+
+/// What a newcomer tries first is what a submission must pass, in the same order.
+#[test]
+fn the_first_commands_of_the_readme_are_run_in_ci() {
+    let (readme, ci) = (read("README.md"), read(".ci/run"));
+    let commands = commands(&readme, "Try it");
+    let steps: Vec<&str> = ci.lines().filter_map(|line| line.strip_prefix("step ")).collect();
+    assert!(commands.len() >= 2, "{commands:?}");
+    let run: Vec<&str> = steps.into_iter().filter(|step| commands.contains(step)).collect();
+    assert_eq!(run, commands);
+}
+
 /// Targets of Markdown links within the repository.
 fn links(document: &str) -> impl Iterator<Item = &str> {
     let targets = document.split("](").skip(1).filter_map(|rest| rest.split(')').next());

@@ -11,6 +11,8 @@ pub mod case;
 mod compare;
 #[cfg(all(feature = "counting-driver", target_os = "linux"))]
 pub mod counting_driver;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod data;
 pub mod declare;
 mod expected;

@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 
-use crate::{Buffer, DType, DeviceId, Geometry, InvalidGraph, TensorId};
+use crate::{
+    Buffer, BufferError, DType, Device, DeviceId, Error, Geometry, InvalidGraph, TensorId,
+};
 
 /// Most tensors that a graph, and so a call, may have.
 pub const MAX_BINDINGS: usize = 32;
@@ -74,6 +76,23 @@ impl<'a> Bindings<'a> {
         geometry: Geometry,
     ) -> Result<(), BindingError> {
         self.insert(Binding { id, buffer, geometry: Some(geometry) })
+    }
+
+    /// Asks the device whether every buffer is what it claims to be: within one allocation of that
+    /// device. For debugging, since it asks the driver once a tensor, and `execute` does not.
+    ///
+    /// The host keeps no account of its memory, so there the device alone is compared.
+    ///
+    /// # Errors
+    ///
+    /// [`BindingError::Buffer`] naming the first tensor; [`Error::Driver`] where the device cannot
+    /// be asked.
+    pub fn verify(&self, device: &Device) -> Result<(), Error> {
+        for binding in self.iter() {
+            let verdict = binding.buffer.verify(device)?;
+            verdict.map_err(|error| BindingError::Buffer { id: binding.id, error })?;
+        }
+        Ok(())
     }
 
     fn insert(&mut self, binding: Binding<'a>) -> Result<(), BindingError> {
@@ -172,6 +191,14 @@ pub enum BindingError {
         addr: u64,
         /// The size.
         bytes: u64,
+    },
+    /// A buffer that is not what it claims to be, as [`Bindings::verify`] has found.
+    #[error("tensor {id}: {error}")]
+    Buffer {
+        /// The tensor.
+        id: TensorId,
+        /// What is wrong.
+        error: BufferError,
     },
     /// An address that is not aligned as declared.
     #[error("tensor `{tensor}` is bound at {addr:#x}, declared as aligned to {need} bytes")]
@@ -288,6 +315,9 @@ pub enum WorkspaceError {
         /// Where it must be.
         need: DeviceId,
     },
+    /// It is not what it claims to be, as [`Workspace::verify`](crate::Workspace::verify) has found.
+    #[error("the workspace: {0}")]
+    Buffer(BufferError),
     /// Memory that may only be read.
     #[error("the workspace may only be read")]
     ReadOnly,

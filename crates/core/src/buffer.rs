@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-use crate::{DType, DeviceId, Element, Plan};
+use crate::{DType, Device, DeviceId, Element, Error, MemoryAt, Plan};
 
 /// Memory of one device: address, size, and whether it may be written.
 ///
@@ -102,6 +102,72 @@ impl<'a> Buffer<'a> {
     pub fn is_writable(&self) -> bool {
         self.writable
     }
+
+    /// Asks the device whether the buffer is what it claims to be. `Ok` too where the device keeps
+    /// no account of its memory, as the host.
+    pub(crate) fn verify(&self, device: &Device) -> Result<Result<(), BufferError>, Error> {
+        let (claimed, need) = (self.device, device.id());
+        if claimed != need {
+            return Ok(Err(BufferError::Device { claimed, need }));
+        }
+        let (addr, bytes) = (self.addr, self.bytes);
+        if bytes == 0 {
+            return Ok(Ok(()));
+        }
+        Ok(match device.memory_at(addr)? {
+            MemoryAt::Unknown => Ok(()),
+            MemoryAt::Unallocated => Err(BufferError::Unallocated { addr, claimed }),
+            MemoryAt::Allocated { device: found, .. } if found != claimed => {
+                Err(BufferError::Elsewhere { addr, found, claimed })
+            }
+            MemoryAt::Allocated { addr: start, bytes: size, .. } => {
+                let left = size.saturating_sub(addr.saturating_sub(start));
+                if bytes <= left { Ok(()) } else { Err(BufferError::TooLong { addr, bytes, left }) }
+            }
+        })
+    }
+}
+
+/// Why a buffer is not what it claims to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BufferError {
+    /// Of another device than the one asked.
+    #[error("it is said to lie on {claimed}, asked was {need}")]
+    Device {
+        /// Where it is said to be.
+        claimed: DeviceId,
+        /// The device asked.
+        need: DeviceId,
+    },
+    /// Not in an allocation of any device, or in one that has been freed.
+    #[error("nothing is allocated at {addr:#x} on {claimed}")]
+    Unallocated {
+        /// Its address.
+        addr: u64,
+        /// Where it is said to be.
+        claimed: DeviceId,
+    },
+    /// Memory of another device than it claims.
+    #[error("{addr:#x} is memory of {found}, said to lie on {claimed}")]
+    Elsewhere {
+        /// Its address.
+        addr: u64,
+        /// Whose memory it is.
+        found: DeviceId,
+        /// Where it is said to be.
+        claimed: DeviceId,
+    },
+    /// It reaches past the end of its allocation.
+    #[error("{bytes} bytes at {addr:#x}, where the allocation ends after {left}")]
+    TooLong {
+        /// Its address.
+        addr: u64,
+        /// Its size, in bytes.
+        bytes: u64,
+        /// Bytes from the address to the end of the allocation.
+        left: u64,
+    },
 }
 
 /// Host memory aligned for any tensor and for workspaces, zeroed when made.

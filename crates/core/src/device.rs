@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::Target;
+use crate::{Error, Target};
 
 /// Names a device in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +37,30 @@ pub trait DeviceHandle: fmt::Debug + Send + Sync {
     fn id(&self) -> DeviceId;
     /// For the engine that knows this kind.
     fn as_any(&self) -> &dyn Any;
+    /// What is known of the memory at an address. For debugging: no execute asks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`] where the device cannot be asked.
+    fn memory_at(&self, addr: u64) -> Result<MemoryAt, Error>;
+}
+
+/// What a device knows of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryAt {
+    /// This kind of device keeps no account of its memory.
+    Unknown,
+    /// No allocation.
+    Unallocated,
+    /// Part of an allocation.
+    Allocated {
+        /// Whose memory it is.
+        device: DeviceId,
+        /// First address.
+        addr: u64,
+        /// Size, in bytes.
+        bytes: u64,
+    },
 }
 
 /// A device that plans can be built on.

@@ -45,6 +45,14 @@ pub enum Error {
         /// What the compiler said.
         log: String,
     },
+    /// A compiled kernel is not what its engine takes it for: a fault of ours.
+    #[error("{kernel}: {message}")]
+    Kernel {
+        /// Kernel.
+        kernel: String,
+        /// What differs.
+        message: String,
+    },
     /// A driver call failed.
     #[error("{call} failed: {name} ({code})")]
     Driver {

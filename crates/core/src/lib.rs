@@ -30,9 +30,9 @@ mod unsupported;
 mod workspace;
 
 pub use bindings::{BindingError, Bindings, MAX_BINDINGS, WorkspaceError};
-pub use buffer::{Buffer, HostBuffer};
+pub use buffer::{Buffer, BufferError, HostBuffer};
 pub use compiled::{Compiled, Origin, Resources};
-pub use device::{Device, DeviceHandle, DeviceId, Stream};
+pub use device::{Device, DeviceHandle, DeviceId, MemoryAt, Stream};
 pub use dtype::{DType, Element};
 pub use engine::{
     Candidate, Config, Engine, EngineId, EngineRegistration, Launch, Launches, Maturity,

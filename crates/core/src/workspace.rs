@@ -1,6 +1,6 @@
 //! Scratch memory: one layout both sizes and carves it.
 
-use crate::{Buffer, DeviceId};
+use crate::{Buffer, Device, DeviceId, Error, WorkspaceError};
 
 /// Alignment of every workspace and of every region in it, in bytes.
 pub const WORKSPACE_ALIGN: u64 = 256;
@@ -68,6 +68,15 @@ impl<'a> Workspace<'a> {
     /// Scratch in a buffer that may be written, aligned to [`WORKSPACE_ALIGN`].
     pub fn new(buffer: Buffer<'a>) -> Self {
         Self { buffer }
+    }
+
+    /// As [`Bindings::verify`](crate::Bindings::verify), for the scratch memory.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkspaceError::Buffer`]; [`Error::Driver`] where the device cannot be asked.
+    pub fn verify(&self, device: &Device) -> Result<(), Error> {
+        Ok(self.buffer.verify(device)?.map_err(WorkspaceError::Buffer)?)
     }
 
     /// No scratch on that device, for plans that need none.

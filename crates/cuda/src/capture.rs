@@ -6,9 +6,11 @@ use crate::{CaptureMode, CudaDevice, Driver, DriverCalls, DriverError};
 
 /// This thread's capture mode is relaxed; the one before comes back when this is dropped.
 ///
-/// A capture in GLOBAL mode, of any thread, forbids every other thread the calls that could break
-/// it, loading a module among them, and a forbidden call breaks the capture. A thread whose own mode
-/// is relaxed is exempt: CUDA Driver API, `cuThreadExchangeStreamCaptureMode`.
+/// A capture in GLOBAL mode forbids every thread the calls that could break it, and a forbidden call
+/// breaks it: to allocate, to free, to unload a module, to wait. A thread whose own mode is relaxed
+/// is exempt: CUDA Driver API, `cuThreadExchangeStreamCaptureMode`. Which call is forbidden when is
+/// measured in `crates/cuda/tests/data/capture-h200-2026-12-01.csv`: waiting for a whole context, or
+/// for the stream that captures, breaks a capture in any mode.
 #[derive(Debug)]
 #[must_use = "the mode is relaxed for as long as this lives"]
 pub struct RelaxedCapture<'d> {

@@ -6,11 +6,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use frazil_core::{
-    ComputeCapability, CudaProps, Device, DeviceHandle, DeviceId, DeviceProps, Error, Nvrtc,
-    Target, Toolchain,
+    ComputeCapability, CudaProps, Device, DeviceHandle, DeviceId, DeviceProps, Error, MemoryAt,
+    Nvrtc, Target, Toolchain,
 };
 
 use crate::driver::version_from;
+use crate::module::Modules;
+use crate::tools::Streams;
 use crate::{
     ContextHandle, DeviceAttribute, Driver, DriverCalls, DriverError, NoDriver, RealDriver,
 };
@@ -25,6 +27,8 @@ struct Inner {
     id: DeviceId,
     target: Target,
     context: OnceLock<ContextHandle>,
+    modules: Modules,
+    streams: Streams,
 }
 
 /// Why a GPU cannot be had.
@@ -110,8 +114,15 @@ impl CudaDevice {
         let version = version_from(driver.driver_get_version()?);
         let toolchain = Toolchain { driver: Some(version), nvrtc, cudnn: None };
         let target = Target { device, toolchain };
-        let context = OnceLock::new();
-        Ok(Self(Arc::new(Inner { driver, ordinal, id, target, context })))
+        Ok(Self(Arc::new(Inner {
+            driver,
+            ordinal,
+            id,
+            target,
+            context: OnceLock::new(),
+            modules: Modules::default(),
+            streams: Streams::default(),
+        })))
     }
 
     /// The GPU that a device of core stands for.
@@ -129,6 +140,16 @@ impl CudaDevice {
     /// Its driver.
     pub fn driver(&self) -> &Driver {
         &self.0.driver
+    }
+
+    /// Modules that are loaded in its context.
+    pub(crate) fn modules(&self) -> &Modules {
+        &self.0.modules
+    }
+
+    /// Streams that [`crate::tools`] made.
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.0.streams
     }
 
     /// Its number in the driver.
@@ -163,6 +184,19 @@ impl DeviceHandle for CudaDevice {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+
+    fn memory_at(&self, addr: u64) -> Result<MemoryAt, Error> {
+        // The driver answers for every context, but only to a thread that has one.
+        let _current = self.make_current()?;
+        Ok(match self.driver().pointer_get_attributes(addr)? {
+            None => MemoryAt::Unallocated,
+            Some(memory) => {
+                let ordinal = memory.ordinal.map(i32::unsigned_abs);
+                let device = ordinal.map_or(DeviceId::Host, |n| self.driver().device_id(n));
+                MemoryAt::Allocated { device, addr: memory.base, bytes: memory.bytes }
+            }
+        })
     }
 }
 
@@ -247,6 +281,19 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_told_with_its_device_and_its_extent() {
+        let fake = Fake::start();
+        let (device, driver) = (CudaDevice::open(fake.driver(), 0, None).unwrap(), fake.driver());
+        let addr = driver.mem_alloc(64).unwrap();
+        // All memory of the fake is that of its second GPU.
+        let found = MemoryAt::Allocated { device: DeviceId::Cuda(1), addr, bytes: 64 };
+        assert_eq!(device.memory_at(addr + 63).unwrap(), found);
+        assert_eq!(device.memory_at(addr + 64).unwrap(), MemoryAt::Unallocated);
+        assert_eq!(device.memory_at(8).unwrap(), MemoryAt::Unallocated);
+        assert!(fake.contexts().is_empty());
+    }
+
+    #[test]
     fn the_context_is_retained_once() {
         let fake = Fake::start();
         let device = CudaDevice::open(fake.driver(), 1, None).unwrap();
@@ -273,6 +320,10 @@ mod tests {
 
         fn as_any(&self) -> &dyn Any {
             self
+        }
+
+        fn memory_at(&self, _: u64) -> Result<MemoryAt, Error> {
+            Ok(MemoryAt::Unknown)
         }
     }
 

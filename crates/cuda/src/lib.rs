@@ -13,9 +13,12 @@ mod context;
 mod device;
 mod driver;
 pub mod find;
+mod module;
 pub mod nvrtc;
 pub mod seqlens;
 pub mod sources;
+mod tensor_map;
+pub mod tools;
 
 pub use artifact::{Artifact, Key};
 pub use artifacts::{Artifacts, Counts, Fetched, artifacts};
@@ -30,3 +33,5 @@ pub use driver::{
     OLDEST_DRIVER, RealDriver, Swizzle, TensorMap, TensorMapElement, TensorMapSpec,
 };
 pub use frazil_core::Resources;
+pub use module::{Kernel, KernelResources, LoadError};
+pub use tensor_map::TensorMapError;

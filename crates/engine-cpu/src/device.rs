@@ -2,7 +2,9 @@
 
 use std::any::Any;
 
-use frazil_core::{Device, DeviceHandle, DeviceId, DeviceProps, HostProps, Target};
+use frazil_core::{
+    Device, DeviceHandle, DeviceId, DeviceProps, Error, HostProps, MemoryAt, Target,
+};
 
 /// This computer's processor and memory.
 #[derive(Debug)]
@@ -40,6 +42,10 @@ impl DeviceHandle for HostDevice {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+
+    fn memory_at(&self, _: u64) -> Result<MemoryAt, Error> {
+        Ok(MemoryAt::Unknown)
     }
 }
 

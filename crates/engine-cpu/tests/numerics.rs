@@ -8,8 +8,8 @@ mod common;
 use common::{BIAS, K, Problem, Q, V, assert_near, number, run};
 use frazil_core::{
     Align, Band, Buffer, BuildError, DType, Device, DeviceHandle, DeviceId, Error, ErrorWord,
-    Graph, GraphBuilder, LengthBounds, LseForm, SdpaFwd, Sequences, Storage, Target, TensorId,
-    TensorSpec,
+    Graph, GraphBuilder, LengthBounds, LseForm, MemoryAt, SdpaFwd, Sequences, Storage, Target,
+    TensorId, TensorSpec,
 };
 use half::{bf16, f16};
 
@@ -439,6 +439,10 @@ impl DeviceHandle for Stranger {
 
     fn as_any(&self) -> &dyn std::any::Any {
         self
+    }
+
+    fn memory_at(&self, _: u64) -> Result<MemoryAt, Error> {
+        Ok(MemoryAt::Unknown)
     }
 }
 

@@ -10,8 +10,8 @@ use frazil_conformance::memory::HostMemory;
 use frazil_core::{
     Align, Band, BuildError, Call, Candidate, Compiled, Config, DType, Device, DeviceHandle,
     DeviceId, DeviceProps, Engine, EngineId, Error, ErrorWord, Facts, Feature, FeatureSet, Launch,
-    Launches, Layout, LseForm, Maturity, OverrideRules, Plan, Region, RegisteredEngine, Role,
-    SdpaFwdFacts, SideFacts, Support, Target, Unsupported, View,
+    Launches, Layout, LseForm, Maturity, MemoryAt, OverrideRules, Plan, Region, RegisteredEngine,
+    Role, SdpaFwdFacts, SideFacts, Support, Target, Unsupported, View,
 };
 use frazil_router::Router;
 use half::{bf16, f16};
@@ -55,6 +55,10 @@ impl DeviceHandle for Host {
     }
     fn as_any(&self) -> &dyn Any {
         self
+    }
+
+    fn memory_at(&self, _: u64) -> Result<MemoryAt, Error> {
+        Ok(MemoryAt::Unknown)
     }
 }
 

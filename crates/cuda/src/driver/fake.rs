@@ -32,7 +32,8 @@ pub(crate) struct State {
     pub(crate) attributes: BTreeMap<(u64, i32), i32>,
     /// Code that calls of that name give from now on.
     pub(crate) failures: BTreeMap<&'static str, i32>,
-    functions: BTreeMap<u64, CString>,
+    /// Module and name of each function.
+    functions: BTreeMap<u64, (u64, CString)>,
     /// Functions launched in the capture that goes on.
     capture: Option<Vec<u64>>,
     /// Function of each node of the graph captured last; nodes count from 1.
@@ -239,11 +240,15 @@ fakes! {
             0
         }
         fn cuModuleLoadData(to: *mut u64, _image: *const c_void) { put(to, new_handle()); 0 }
-        fn cuModuleGetFunction(to: *mut u64, _module: u64, name: *const c_char) {
+        fn cuModuleGetFunction(to: *mut u64, module: u64, name: *const c_char) {
             // SAFETY: the caller gives a name that ends in a zero byte.
-            let name = unsafe { CStr::from_ptr(name) }.to_owned();
-            let function = new_handle();
-            state(|state| state.functions.insert(function, name));
+            let named = (module, unsafe { CStr::from_ptr(name) }.to_owned());
+            let known = state(|state| {
+                let functions = state.functions.iter();
+                functions.filter(|(_, known)| **known == named).map(|(known, _)| *known).next()
+            });
+            let function = known.unwrap_or_else(new_handle);
+            state(|state| state.functions.insert(function, named));
             put(to, function);
             0
         }
@@ -365,7 +370,7 @@ fakes! {
     optional {
         fn cuFuncLoad(_function: u64) { 0 }
         fn cuFuncGetName(to: *mut *const c_char, function: u64) {
-            put(to, state(|state| state.functions[&function].as_ptr()));
+            put(to, state(|state| state.functions[&function].1.as_ptr()));
             0
         }
         fn cuFuncGetParamInfo(

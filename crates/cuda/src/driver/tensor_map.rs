@@ -6,6 +6,9 @@
 #[repr(C, align(128))]
 pub struct TensorMap(pub [u64; 16]);
 
+// SAFETY: 128 bytes of integers, aligned to 128: no padding, nothing that is undefined, `Copy`.
+unsafe impl bytemuck::NoUninit for TensorMap {}
+
 /// A tiled tensor map: `cuTensorMapEncodeTiled`, with element strides of 1.
 ///
 /// Axes run from the fastest: axis 0 has stride one element. PTX ISA, "Tensors".
@@ -15,7 +18,7 @@ pub struct TensorMapSpec<'a> {
     pub element: TensorMapElement,
     /// Address of the first element, a multiple of 16.
     pub address: u64,
-    /// Extents, in elements; 1 to 5 axes, each 1 to 2^32.
+    /// Extents, in elements; 1 to 5 axes, each 1 to 2^31.
     pub extents: &'a [u64],
     /// Strides of the axes after the first, in bytes: multiples of 16, below 2^40.
     pub strides_bytes: &'a [u64],

@@ -8,10 +8,12 @@
 //! they clamp ids, and or [`ErrorWord::PAGE_K`](frazil_core::ErrorWord::PAGE_K) and
 //! [`ErrorWord::PAGE_V`](frazil_core::ErrorWord::PAGE_V) into the word that is written here.
 
+mod launch;
 mod params;
 
 use frazil_core::{Call, Config, Layout, Region, Role, SdpaFwdFacts, SideFacts};
 
+pub use launch::{OLDEST_NVRTC, SeqlensKernel, request};
 pub use params::{ElementOffsets, Form, IntVector, MAX_ELEMENT_OFFSETS, Params, SideParams};
 
 /// Symbol of the kernel, as [`Launches`](frazil_core::Launches) names it.

@@ -2,6 +2,8 @@
 //!
 //! The kernel compares the size of the whole with [`Params::BYTES`] when it is compiled.
 
+use bytemuck::NoUninit;
+
 /// Tensors of one side that may have rows of their own: Q, O, LSE, max and sum-exp.
 pub const MAX_ELEMENT_OFFSETS: usize = 5;
 
@@ -86,14 +88,10 @@ pub struct ElementOffsets {
 impl Params {
     /// Size, in bytes.
     pub const BYTES: usize = size_of::<Self>();
-
-    /// The bytes that a launch passes.
-    pub fn as_bytes(&self) -> &[u8] {
-        // SAFETY: the struct is `repr(C)` and without padding (asserted below), so every byte of it
-        // is initialised.
-        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), Self::BYTES) }
-    }
 }
+
+// SAFETY: `repr(C)` structs and a `repr(u32)` enum of plain numbers, without padding (below).
+unsafe impl NoUninit for Params {}
 
 // The sums of the fields: there is no padding, here or in the kernel.
 const _: () = assert!(size_of::<IntVector>() == 16 && size_of::<ElementOffsets>() == 16);

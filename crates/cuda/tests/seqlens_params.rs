@@ -1,0 +1,176 @@
+//! What the setup kernel is launched with, for calls as core checks them; no GPU is needed for it.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
+use std::sync::{Arc, Mutex};
+
+use frazil_conformance::memory::HostMemory;
+use frazil_conformance::seqlens::{Content, Form as Of, Harm, PAGE_SIZE, Problem};
+use frazil_core::{
+    BuildError, Call, Candidate, Compiled, Config, Device, DeviceHandle, DeviceId, Engine,
+    EngineId, Error, Facts, Feature, FeatureSet, Launch, Launches, Layout, LengthBounds, Maturity,
+    MemoryAt, OverrideRules, Plan, RegisteredEngine, Role, Support, Target, Unsupported,
+};
+use frazil_cuda::seqlens::{Form, Params, Seqlens, SideParams};
+
+#[derive(Debug)]
+struct Host(Target);
+
+impl DeviceHandle for Host {
+    fn target(&self) -> &Target {
+        &self.0
+    }
+
+    fn id(&self) -> DeviceId {
+        DeviceId::Host
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+
+    fn memory_at(&self, _: u64) -> Result<MemoryAt, Error> {
+        Ok(MemoryAt::Unknown)
+    }
+}
+
+/// Keeps the parameters instead of launching with them.
+#[derive(Clone, Debug, Default)]
+struct Recorder(Arc<Mutex<Option<Params>>>);
+
+const OFFSETS: [Role; 4] = [Role::Q, Role::Lse, Role::K, Role::V];
+
+fn setup(facts: &Facts, layout: &mut Layout) -> Option<Seqlens> {
+    let Facts::SdpaFwd(facts) = facts else { panic!("{facts:?}") };
+    Seqlens::of(facts, &OFFSETS, layout)
+}
+
+impl Engine for Recorder {
+    fn check_support(&self, facts: &Facts, _: &Target) -> Result<Support, Unsupported> {
+        let mut workspace = Layout::new();
+        let setup = setup(facts, &mut workspace).expect("lengths");
+        Ok(Support::one(Candidate {
+            config: Config::default(),
+            workspace,
+            launches: Launches::Own(Vec::new()),
+            error_word: Some(setup.error_word().offset()),
+            overrides: Some(OverrideRules::default()),
+        }))
+    }
+
+    fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
+        Ok(Vec::new())
+    }
+
+    fn build(&self, plan: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {
+        let setup = setup(plan.facts(), &mut Layout::new()).expect("lengths");
+        Ok(Box::new(Record { recorder: self.clone(), setup }))
+    }
+}
+
+struct Record {
+    recorder: Recorder,
+    setup: Seqlens,
+}
+
+impl Launch for Record {
+    unsafe fn launch(&self, call: &Call<'_>) -> Result<(), Error> {
+        *self.recorder.0.lock().unwrap() = Some(self.setup.params(call));
+        Ok(())
+    }
+}
+
+/// The parameters of a problem's call, and the plan's regions by name.
+fn params_of(problem: &Problem) -> (Params, Vec<(&'static str, u64)>) {
+    let recorder = Recorder::default();
+    let engine = Arc::new(recorder.clone());
+    let id = EngineId::new("test/recorder");
+    let features = FeatureSet::of(Feature::ALL);
+    let engine = RegisteredEngine::new(id, features, Maturity::Simulated, "tests", engine);
+    let facts = Arc::new(Facts::read(&problem.graph().unwrap()).unwrap());
+    let device = Device::new(Host(Target::host()));
+    let plan = Arc::new(engine).ask(&facts, &Arc::new(Target::host())).unwrap().remove(0);
+    let executable = plan.build(&device).unwrap();
+    problem.execute(&executable, &HostMemory::new(device)).unwrap();
+    let regions = plan.workspace().regions().map(|(name, region)| (name, region.bytes())).collect();
+    (recorder.0.lock().unwrap().take().unwrap(), regions)
+}
+
+/// Five sequences; Q packed, K and V as given, with rows declared that are not there.
+fn problem(kv: Of) -> Problem {
+    let mut problem = Problem::hostile(5, (Of::PackedPrefix, Harm::None), (kv, Harm::None), 3);
+    problem.spare_batch = 2;
+    problem.q.max_total = 40;
+    (problem.q.rows, problem.q.spare_rows) = ([39, 37, 38], 3);
+    problem.q.bounds = LengthBounds { min: 3, max: 9 };
+    problem.q.int_stride = 2;
+    problem
+}
+
+#[test]
+fn the_regions_are_those_of_what_is_written() {
+    let (_, regions) = params_of(&problem(Of::Paged));
+    // Seven sequences are declared.
+    let expected = [
+        ("error_word", 4),
+        ("q_lengths", 28),
+        ("q_starts", 28),
+        ("q_element_offsets", 64),
+        ("lse_element_offsets", 64),
+        ("kv_lengths", 28),
+    ];
+    assert_eq!(regions, expected);
+}
+
+#[test]
+fn a_packed_side_reaches_the_rows_that_all_its_tensors_have() {
+    let (params, _) = params_of(&problem(Of::Dense));
+    assert_eq!(params.batch, 5);
+    assert_eq!(params.kv, SideParams::default(), "the host knows all");
+    let q = params.q;
+    assert_eq!((q.form, q.num_offsets, q.entries.stride), (Form::PackedPrefix, 2, 2));
+    assert_eq!((q.min_len, q.max_len), (3, 9));
+    assert_eq!(q.capacity, 37, "O has the fewest rows, and they are fewer than the total");
+    assert_eq!(q.starts.address, 0, "dead");
+    assert_eq!(q.offsets.map(|offsets| offsets.row_stride), [8, 3, 0, 0, 0]);
+    assert!(q.offsets[2..].iter().all(|offsets| offsets.out == 0), "dead");
+
+    let mut padded = problem(Of::PackedStarts);
+    (padded.kv.rows, padded.kv.spare_rows, padded.kv.max_total) = ([50, 60, 0], 0, 45);
+    let (params, _) = params_of(&padded);
+    let kv = params.kv;
+    assert_eq!((kv.form, kv.capacity, kv.num_offsets), (Form::PackedStarts, 45, 2), "the total");
+    assert_eq!([kv.offsets[0].row_stride, kv.offsets[1].row_stride], [24, 40]);
+    assert!(kv.starts.address != 0 && kv.out_starts != 0);
+}
+
+#[test]
+fn a_length_that_is_not_packed_is_held_to_the_rows_that_are_there() {
+    let mut padded = problem(Of::Padded);
+    (padded.kv.rows, padded.kv.spare_rows) = ([6; 3], 4);
+    let mut paged = problem(Of::Paged);
+    (paged.kv.rows, paged.kv.spare_rows) = ([2; 3], 1);
+    for (problem, rows) in [(padded, 6), (paged, 2 * PAGE_SIZE.cast_signed())] {
+        let kv = params_of(&problem).0.kv;
+        assert_eq!((kv.form, kv.min_len, kv.max_len, kv.capacity), (Form::Lengths, 2, rows, rows));
+        assert_eq!((kv.out_starts, kv.num_offsets), (0, 0), "dead");
+    }
+}
+
+#[test]
+fn a_bound_below_the_rows_counts() {
+    let mut problem = problem(Of::Padded);
+    (problem.kv.rows, problem.kv.spare_rows) = ([11; 3], 0);
+    let kv = params_of(&problem).0.kv;
+    assert_eq!((kv.max_len, kv.capacity), (10, 11));
+}
+
+#[test]
+fn where_no_side_has_lengths_nothing_is_added() {
+    let dense = Problem::hostile(3, (Of::Dense, Harm::None), (Of::Dense, Harm::None), 1);
+    assert_eq!(dense.kv.content, Content::Dense);
+    let facts: Facts = Facts::read(&dense.graph().unwrap()).unwrap();
+    let mut layout = Layout::new();
+    assert!(setup(&facts, &mut layout).is_none());
+    assert_eq!(layout, Layout::new());
+}

@@ -1,0 +1,179 @@
+//! Floating point (PTX ISA 9.7.3 to 9.7.5).
+//!
+//! Sums and products of f32 and of the 16-bit types are computed in f64 and rounded once, exactly. Functions that
+//! the ISA calls approximate are computed as f64 would have them and rounded: closer than any GPU.
+
+use super::half::{self, Format, Rounding};
+use super::{LANES, Lane, Lanes};
+use crate::types::ScalarType as S;
+
+/// An operation of up to three operands over one format; what it lacks is given as zero.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FloatMap {
+    f: fn(f64, f64, f64) -> f64,
+    ty: S,
+    rounding: Rounding,
+    flush: bool,
+    saturate: bool,
+    relu: bool,
+}
+
+/// Modifiers of a floating-point instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FloatModifiers {
+    pub(crate) rounding: Rounding,
+    /// Subnormal operands and results are zero.
+    pub(crate) flush: bool,
+    /// The result is clamped to 0 to 1, and 0 for what is no number.
+    pub(crate) saturate: bool,
+    /// A negative result is 0.
+    pub(crate) relu: bool,
+}
+
+/// An operation by its name.
+pub(crate) fn float_map(name: &str, ty: S, modifiers: FloatModifiers) -> Option<FloatMap> {
+    if !matches!(ty, S::F16 | S::F16x2 | S::BF16 | S::BF16x2 | S::F32 | S::F64) {
+        return None;
+    }
+    let FloatModifiers { rounding, flush, saturate, relu } = modifiers;
+    if ty == S::F64 && (rounding != Rounding::Nearest || flush || saturate || relu) {
+        return None;
+    }
+    let is_exact = ["add", "sub", "mul", "fma"].contains(&name);
+    if rounding != Rounding::Nearest && !is_exact {
+        return None;
+    }
+    let f: fn(f64, f64, f64) -> f64 = match (name, ty) {
+        ("add", S::F64) => |a, b, _| a + b,
+        ("sub", S::F64) => |a, b, _| a - b,
+        ("mul", _) => |a, b, _| a * b,
+        ("fma", S::F64) => f64::mul_add,
+        ("add", _) => |a, b, _| half::add_to_odd(a, b),
+        ("sub", _) => |a, b, _| half::add_to_odd(a, -b),
+        // The product of two f32 fits an f64.
+        ("fma", _) => |a, b, c| half::add_to_odd(a * b, c),
+        // Twice the bits and two more: rounding the quotient and the root twice is rounding once.
+        ("div", _) => |a, b, _| a / b,
+        ("rcp", _) => |a, _, _| 1.0 / a,
+        ("sqrt", _) => |a, _, _| a.sqrt(),
+        ("rsqrt", _) => |a, _, _| 1.0 / a.sqrt(),
+        ("abs", _) => |a, _, _| a.abs(),
+        ("neg", _) => |a, _, _| -a,
+        ("min", _) => |a, b, _| minimum(a, b),
+        ("max", _) => |a, b, _| -minimum(-a, -b),
+        ("min.NaN", _) => |a, b, _| if a.is_nan() || b.is_nan() { f64::NAN } else { minimum(a, b) },
+        ("max.NaN", _) => {
+            |a, b, _| if a.is_nan() || b.is_nan() { f64::NAN } else { -minimum(-a, -b) }
+        }
+        ("copysign", S::F32 | S::F64) => |sign, value, _| value.copysign(sign),
+        ("ex2", S::F16 | S::F16x2 | S::BF16 | S::BF16x2 | S::F32) => |a, _, _| a.exp2(),
+        ("lg2", S::F32) => |a, _, _| a.log2(),
+        ("sin", S::F32) => |a, _, _| a.sin(),
+        ("cos", S::F32) => |a, _, _| a.cos(),
+        ("tanh", S::F16 | S::F16x2 | S::BF16 | S::BF16x2 | S::F32) => |a, _, _| a.tanh(),
+        _ => return None,
+    };
+    Some(FloatMap { f, ty, rounding, flush, saturate, relu })
+}
+
+/// A number where there is one, and -0 below +0 (IEEE 754-2008 minNum, as the ISA refines it).
+fn minimum(a: f64, b: f64) -> f64 {
+    if a.is_nan() {
+        b
+    } else if b.is_nan() || a < b || (a == b && a.is_sign_negative()) {
+        a
+    } else {
+        b
+    }
+}
+
+/// A subnormal f32 as the zero of its sign.
+#[inline]
+pub(crate) fn flush(x: f32) -> f32 {
+    if x.is_subnormal() { 0.0_f32.copysign(x) } else { x }
+}
+
+impl FloatMap {
+    pub(crate) fn apply(&self, s: [&Lanes; 3]) -> Lanes {
+        let mut out = [0; LANES];
+        match self.ty {
+            S::F64 => {
+                for lane in 0..LANES {
+                    let [a, b, c] = s.map(|s| f64::read(s[lane]));
+                    out[lane] = canonical((self.f)(a, b, c)).write();
+                }
+            }
+            S::F32 => {
+                for lane in 0..LANES {
+                    let read = |s: &Lanes| {
+                        let value = f32::read(s[lane]);
+                        f64::from(if self.flush { flush(value) } else { value })
+                    };
+                    let value = (self.f)(read(s[0]), read(s[1]), read(s[2]));
+                    let bits = half::round(self.finish(value), half::F32, self.rounding);
+                    let rounded = f32::from_bits(bits);
+                    out[lane] = if self.flush { flush(rounded) } else { rounded }.write();
+                }
+            }
+            S::F16 | S::F16x2 => self.apply_half(s, &mut out, half::F16, half::f16_to_f32),
+            _ => self.apply_half(s, &mut out, half::BF16, half::bf16_to_f32),
+        }
+        out
+    }
+
+    fn apply_half(&self, s: [&Lanes; 3], out: &mut Lanes, format: Format, widen: fn(u16) -> f32) {
+        let packed = matches!(self.ty, S::F16x2 | S::BF16x2);
+        for lane in 0..LANES {
+            let half = |shift: u32| {
+                let [a, b, c] = s.map(|s| f64::from(widen(u16::read(s[lane] >> shift))));
+                u64::from(half::round(self.finish((self.f)(a, b, c)), format, self.rounding))
+            };
+            out[lane] = half(0) | if packed { half(16) << 16 } else { 0 };
+        }
+    }
+
+    fn finish(&self, value: f64) -> f64 {
+        if self.saturate {
+            return if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) };
+        }
+        if self.relu && value < 0.0 { 0.0 } else { value }
+    }
+}
+
+/// The f64 that GPUs give for what is no number.
+fn canonical(value: f64) -> f64 {
+    if value.is_nan() { f64::from_bits(0x7fff_ffff_ffff_ffff) } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(name: &str, rounding: Rounding) -> FloatMap {
+        let modifiers = FloatModifiers { rounding, flush: false, saturate: false, relu: false };
+        float_map(name, S::F32, modifiers).unwrap()
+    }
+
+    /// The processor's own f32 arithmetic is the independent computation.
+    #[test]
+    fn arithmetic_of_f32_is_that_of_the_processor() {
+        let [add, mul, div, fma] =
+            ["add", "mul", "div", "fma"].map(|name| plain(name, Rounding::Nearest));
+        let mut state = 7_u64;
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+            f32::from_bits(u32::read(state >> 32))
+        };
+        for _ in 0..20_000 {
+            let (a, b, c) = (draw(), draw(), draw());
+            let lanes = [a, b, c].map(|x| [x.write(); LANES]);
+            let s = [&lanes[0], &lanes[1], &lanes[2]];
+            let cases = [(&add, a + b), (&mul, a * b), (&div, a / b), (&fma, a.mul_add(b, c))];
+            for (map, expected) in cases {
+                let got = f32::read(map.apply(s)[0]);
+                let same = got.to_bits() == expected.to_bits();
+                assert!(same || (got.is_nan() && expected.is_nan()), "{a:e} {b:e} {c:e}");
+            }
+        }
+    }
+}
