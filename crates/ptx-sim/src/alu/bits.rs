@@ -123,7 +123,7 @@ pub(crate) fn bit_map(name: &str, ty: S) -> Option<Map<4>> {
             u32::read(low_bits(b.min(32)).checked_shl(a).unwrap_or(0))
         }),
         ("bmsk.wrap", S::B32) => {
-            map!(|a: u32, b: u32, _c: u32, _d: u32| { u32::read(low_bits(b & 31) << (a & 31)) })
+            map!(|a: u32, b: u32, _c: u32, _d: u32| u32::read(low_bits(b & 31) << (a & 31)))
         }
         ("szext.clamp", S::U32) => {
             map!(|a: u32, b: u32, _c: u32, _d: u32| u32::read(u64::from(a) & low_bits(b.min(32))))

@@ -1,5 +1,7 @@
 //! Comparisons (PTX ISA 9.7.6): the tests of integers, and of floats ordered and unordered.
 
+use std::cmp::Ordering;
+
 use super::{LANES, Lane, Lanes};
 use crate::alu::half;
 use crate::types::ScalarType as S;
@@ -70,12 +72,12 @@ macro_rules! float {
         match $name {
             "eq" => float!(@ $t, |$x| $value, |a, b| a == b),
             // Ordered: false where either is no number.
-            "ne" => float!(@ $t, |$x| $value, |a, b| a < b || a > b),
+            "ne" => float!(@ $t, |$x| $value, |a, b| a.partial_cmp(&b).is_some_and(Ordering::is_ne)),
             "lt" => float!(@ $t, |$x| $value, |a, b| a < b),
             "le" => float!(@ $t, |$x| $value, |a, b| a <= b),
             "gt" => float!(@ $t, |$x| $value, |a, b| a > b),
             "ge" => float!(@ $t, |$x| $value, |a, b| a >= b),
-            "equ" => float!(@ $t, |$x| $value, |a, b| !(a < b || a > b)),
+            "equ" => float!(@ $t, |$x| $value, |a, b| a.partial_cmp(&b).is_none_or(Ordering::is_eq)),
             "neu" => float!(@ $t, |$x| $value, |a, b| a != b),
             "ltu" => float!(@ $t, |$x| $value, |a, b| !(a >= b)),
             "leu" => float!(@ $t, |$x| $value, |a, b| !(a > b)),

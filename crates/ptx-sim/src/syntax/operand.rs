@@ -79,15 +79,9 @@ fn address<'a>(parser: &mut Parser<'a, '_>) -> Result<Address<'a>, LoadError> {
         }
         _ => None,
     };
-    let offset = if base.is_none() {
-        parser.integer()?
-    } else if parser.eat('+') {
-        parser.integer()?
-    } else if parser.peek() == Some(Kind::Punct('-')) {
-        parser.integer()?
-    } else {
-        0
-    };
+    // `[5]`, `[a]`, `[a+5]`, `[a+-5]`.
+    let has_offset = base.is_none() || parser.eat('+') || parser.peek() == Some(Kind::Punct('-'));
+    let offset = if has_offset { parser.integer()? } else { 0 };
     let coordinates = if parser.eat(',') {
         parser.expect('{')?;
         list(parser, '}')?
