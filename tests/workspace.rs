@@ -91,6 +91,14 @@ fn no_test_looks_where_it_was_built() {
     }
 }
 
+/// What runs PTX is of use to others, and safe whatever the text.
+#[test]
+fn the_simulator_depends_on_no_crate_of_ours() {
+    let (_, simulator) = manifests().into_iter().find(|(folder, _)| folder == "ptx-sim").unwrap();
+    assert!(dependencies(&simulator).iter().all(|name| !name.starts_with("frazil")));
+    assert!(include_str!("../crates/ptx-sim/src/lib.rs").contains("#![forbid(unsafe_code)]"));
+}
+
 #[test]
 fn every_crate_takes_the_workspace_lints() {
     for (folder, manifest) in manifests() {

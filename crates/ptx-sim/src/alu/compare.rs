@@ -79,22 +79,16 @@ macro_rules! float {
             "ge" => float!(@ $t, |$x| $value, |a, b| a >= b),
             "equ" => float!(@ $t, |$x| $value, |a, b| a.partial_cmp(&b).is_none_or(Ordering::is_eq)),
             "neu" => float!(@ $t, |$x| $value, |a, b| a != b),
-            "ltu" => float!(@ $t, |$x| $value, |a, b| !(a >= b)),
-            "leu" => float!(@ $t, |$x| $value, |a, b| !(a > b)),
-            "gtu" => float!(@ $t, |$x| $value, |a, b| !(a <= b)),
-            "geu" => float!(@ $t, |$x| $value, |a, b| !(a < b)),
+            "ltu" => float!(@ $t, |$x| $value, |a, b| a.partial_cmp(&b).is_none_or(Ordering::is_lt)),
+            "leu" => float!(@ $t, |$x| $value, |a, b| a.partial_cmp(&b).is_none_or(Ordering::is_le)),
+            "gtu" => float!(@ $t, |$x| $value, |a, b| a.partial_cmp(&b).is_none_or(Ordering::is_gt)),
+            "geu" => float!(@ $t, |$x| $value, |a, b| a.partial_cmp(&b).is_none_or(Ordering::is_ge)),
             "num" => float!(@ $t, |$x| $value, |a, b| !a.is_nan() && !b.is_nan()),
             "nan" => float!(@ $t, |$x| $value, |a, b| a.is_nan() || b.is_nan()),
             _ => return None,
         }
     };
     (@ $t:ty, |$x:ident| $value:expr, |$a:ident, $b:ident| $holds:expr) => {{
-        #[expect(
-            clippy::allow_attributes,
-            clippy::neg_cmp_op_on_partial_ord,
-            clippy::nonminimal_bool,
-            reason = "unordered tests are what does not hold in order"
-        )]
         fn apply([left, right]: [&Lanes; 2]) -> u32 {
             let value = |$x: $t| $value;
             let mut out = 0;

@@ -51,12 +51,10 @@ pub(crate) fn multiply_add_24(ty: S) -> Option<Map<3>> {
     })
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a value shifted down by its lower half fits")]
 fn high_u64(a: u64, b: u64) -> u64 {
     ((u128::from(a) * u128::from(b)) >> 64) as u64
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a value shifted down by its lower half fits")]
 fn high_i64(a: i64, b: i64) -> i64 {
     ((i128::from(a) * i128::from(b)) >> 64) as i64
 }

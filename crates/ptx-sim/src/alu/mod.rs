@@ -39,7 +39,6 @@ macro_rules! integer_lanes {
     ($($ty:ty => $wide:ty),+) => {$(
         impl Lane for $ty {
             #[expect(
-                clippy::allow_attributes,
                 clippy::cast_possible_truncation,
                 reason = "an operand is the low bits of its register"
             )]

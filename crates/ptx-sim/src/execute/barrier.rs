@@ -71,10 +71,10 @@ pub(super) fn number(
     let ids = warp.read(&machine.constants, at.frame, op.id);
     let id = u32::read(ids[mask.trailing_zeros() as usize]);
     let differs = lanes(mask).any(|other| u32::read(ids[other]) != id);
-    let why = if id as usize >= NUM_BARRIERS {
-        "its number is not below 16"
-    } else if differs {
+    let why = if differs {
         "its number differs among lanes"
+    } else if id as usize >= NUM_BARRIERS {
+        "its number is not below 16"
     } else {
         return Ok(id as usize);
     };

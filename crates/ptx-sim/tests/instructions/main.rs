@@ -4,14 +4,10 @@
 //! the same operands. Threads take all triples of the operands below, so that signs, wraps and limits are met.
 
 #![expect(clippy::cast_possible_truncation, reason = "low bits are what is compared")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
 mod bits;
-mod convert;
-mod exchange;
-mod float;
 mod integer;
-mod memory;
-mod mov;
 
 use frazil_ptx_sim::{Launch, Memory, Module};
 

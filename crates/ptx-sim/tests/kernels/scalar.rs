@@ -23,7 +23,7 @@ fn lanes_leave_a_loop_each_at_its_own_time() {
 fn collatz(mut value: u64) -> u32 {
     let mut count = 0;
     while value != 1 && count < 1000 {
-        value = if value % 2 == 0 { value / 2 } else { 3 * value + 1 };
+        value = if value.is_multiple_of(2) { value / 2 } else { 3 * value + 1 };
         count += 1;
     }
     count

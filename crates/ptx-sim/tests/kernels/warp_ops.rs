@@ -37,7 +37,7 @@ fn expected(values: &[i32], thread: usize) -> [i32; 16] {
         warp.iter().map(|value| *value as u32).max().unwrap() as i32,
         count,
         i32::from(values.contains(&20)) | i32::from(values.iter().all(|value| *value < 100)) << 1,
-        if lane % 2 == 0 {
+        if lane.is_multiple_of(2) {
             *half().min().unwrap()
         } else {
             half().fold(0, |sum, value| sum ^ value)
