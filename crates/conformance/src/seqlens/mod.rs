@@ -1,8 +1,8 @@
 //! Packed-length setup: what an engine must make of the device tensors that say which rows are live.
 //!
-//! A [`Problem`] is both sides of a call with whatever their tensors hold; [`Problem::placed`] is
-//! the answer, straight from the contract and in 128 bits, where nothing that int32 tensors can say
-//! overflows. [`Problem::hostile`] draws tensors that mean harm, [`Problem::execute`]
+//! A [`Problem`] is both sides of a call with whatever their tensors hold; [`Problem::placed_q`],
+//! [`Problem::placed_kv`] and [`Problem::error_word`] are the answer, straight from the contract
+//! and in 128 bits, where nothing that int32 tensors can say overflows. [`Problem::hostile`] draws tensors that mean harm, [`Problem::execute`]
 //! runs a plan over them.
 
 mod declare;
