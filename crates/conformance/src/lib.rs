@@ -3,6 +3,7 @@
 //! Cases as data ([`case`]), the f64 [`mod@reference`] and the [`tolerance`] it implies, and a
 //! runner ([`run`], [`suite`]) over any router and any device's [`memory`], for tests, the command
 //! line and engines that live elsewhere. [`support`] asks who serves what without running anything.
+//! `detectors`, with feature `cuda`, looks at the rules of execute on GPUs.
 
 #![deny(unsafe_code)]
 
@@ -15,6 +16,8 @@ pub mod counting_driver;
 pub mod cuda;
 mod data;
 pub mod declare;
+#[cfg(feature = "cuda")]
+pub mod detectors;
 mod expected;
 #[cfg(feature = "generator")]
 pub mod generator;

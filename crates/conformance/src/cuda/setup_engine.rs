@@ -31,11 +31,16 @@ const ELEMENT_OFFSETS: [Role; 7] =
     [Role::Q, Role::O, Role::Lse, Role::Max, Role::SumExp, Role::K, Role::V];
 
 impl SetupEngine {
+    /// The engine, with where its kernel comes from.
+    pub fn new(artifacts: Arc<Artifacts>) -> Self {
+        Self { artifacts }
+    }
+
     /// The engine as a router takes it.
     pub fn registered(artifacts: Arc<Artifacts>) -> RegisteredEngine {
         let features = FeatureSet::of(Feature::ALL);
         let (maturity, package) = (Maturity::Simulated, env!("CARGO_PKG_NAME"));
-        let engine = Arc::new(Self { artifacts });
+        let engine = Arc::new(Self::new(artifacts));
         RegisteredEngine::new(SETUP_ENGINE, features, maturity, package, engine)
     }
 

@@ -1,7 +1,8 @@
 //! A plan over a problem, and what it must leave in the workspace.
 
 use frazil_core::{
-    Bindings, Error, Executable, Geometry, GeometryError, Plan, Role, WORKSPACE_ALIGN, Workspace,
+    Bindings, Error, Executable, Geometry, GeometryError, Plan, Role, TensorId, WORKSPACE_ALIGN,
+    Workspace,
 };
 
 use super::declare::Tensor;
@@ -37,19 +38,27 @@ struct Bound {
 impl Bound {
     fn new(tensor: Tensor, memory: &dyn DeviceMemory) -> Result<Self, ExecuteError> {
         let geometry = tensor.bound()?;
-        let size = tensor.dtype.bytes();
-        let mut block = memory.alloc(geometry.span() * size)?;
+        let bytes = tensor.bytes(&geometry);
+        let mut block = memory.alloc(bytes.len() as u64)?;
+        block.upload(0, &bytes)?;
+        Ok(Self { tensor, geometry, block })
+    }
+}
+
+impl Tensor {
+    /// What is bound: the values of an int32 tensor, zeros of another one.
+    fn bytes(&self, geometry: &Geometry) -> Vec<u8> {
+        let size = self.dtype.bytes();
         let mut bytes = vec![0; usize::try_from(geometry.span() * size).unwrap_or(usize::MAX)];
-        if !tensor.values.is_empty() {
+        if !self.values.is_empty() {
             // Between entries lies what nobody may count on.
             fill(&mut bytes, DEAD);
         }
-        for (at, value) in (0..).zip(&tensor.values) {
+        for (at, value) in (0..).zip(&self.values) {
             let at = usize::try_from(at * geometry.stride(0) * size).unwrap_or(usize::MAX);
             bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
-        block.upload(0, &bytes)?;
-        Ok(Self { tensor, geometry, block })
+        bytes
     }
 }
 
@@ -57,6 +66,16 @@ const GUARD_ZONE: u64 = GUARD_BYTES as u64;
 const _: () = assert!(GUARD_ZONE.is_multiple_of(WORKSPACE_ALIGN));
 
 impl Problem {
+    /// All bytes of every tensor that is bound, outputs included.
+    ///
+    /// # Errors
+    ///
+    /// [`GeometryError`] where a tensor of the problem is none.
+    pub fn contents(&self) -> Result<Vec<(TensorId, Vec<u8>)>, GeometryError> {
+        let tensors = self.tensors().0.into_iter();
+        tensors.map(|tensor| Ok((tensor.id, tensor.bytes(&tensor.bound()?)))).collect()
+    }
+
     /// Executes a plan that was built for [`Problem::graph`] and gives back its workspace, which
     /// holds garbage before.
     ///
