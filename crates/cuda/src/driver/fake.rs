@@ -9,6 +9,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::DriverError;
 use super::layout::{GraphEdgeData, KernelNodeParams, LaunchAttribute, LaunchConfig};
 use super::table::{Table, failing};
 use super::{Driver, OLDEST_DRIVER, RealDriver, TensorMap};
@@ -345,6 +346,9 @@ fakes! {
         }
         fn cuGraphGetNodes(_graph: u64, to: *mut u64, count: *mut usize) {
             let nodes = state(|state| state.graph.len());
+            if !to.is_null() && nodes == 0 {
+                return DriverError::INVALID_VALUE;
+            }
             if !to.is_null() {
                 // The last launch first, as a driver may.
                 (0..nodes).for_each(|at| put(to.wrapping_add(at), (nodes - at) as u64));
@@ -392,6 +396,9 @@ fakes! {
             count: *mut usize
         ) {
             let edges = state(|state| state.graph.len()).saturating_sub(1);
+            if !from.is_null() && edges == 0 {
+                return DriverError::INVALID_VALUE;
+            }
             if !from.is_null() {
                 for at in 0..edges {
                     put(from.wrapping_add(at), at as u64 + 1);

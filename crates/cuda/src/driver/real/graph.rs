@@ -21,6 +21,10 @@ impl RealDriver {
         // SAFETY: the caller's promise that the graph lives; with no place for nodes, their number
         // alone is written.
         check(CALL, unsafe { get_nodes(graph.raw(), none, &raw mut count) })?;
+        // Room for none is refused (CUDA_ERROR_INVALID_VALUE on driver 580).
+        if count == 0 {
+            return Ok(Vec::new());
+        }
         let mut nodes = vec![0; count];
         let into = nodes.as_mut_ptr();
         // SAFETY: as above; the array has room for the number of nodes that is passed.
@@ -90,6 +94,10 @@ impl RealDriver {
         let (none, data) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: with no place for edges, their number alone is written.
         check(CALL, unsafe { get_edges(graph.raw(), none, none, data, &raw mut count) })?;
+        // As with nodes: a graph of one node has none.
+        if count == 0 {
+            return Ok(Vec::new());
+        }
         let (mut from, mut to) = (vec![0; count], vec![0; count]);
         let mut data = vec![GraphEdgeData::default(); count];
         let (from_to, to_to, data_to) = (from.as_mut_ptr(), to.as_mut_ptr(), data.as_mut_ptr());
