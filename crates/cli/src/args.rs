@@ -42,6 +42,10 @@ pub(crate) enum Command {
     Doctor(Doctor),
     Completions(Completions),
     Bench(crate::bench::Bench),
+    Warm(Warm),
+    /// What `doctor` starts: opens the driver and NVRTC, and says a line of JSON of each.
+    #[command(hide = true)]
+    OpenLibraries,
 }
 
 /// Run attention on the tensors of safetensors files
@@ -298,8 +302,9 @@ pub(crate) enum TableForm {
 /// Tries every engine on a small case. Looks for NVIDIA's driver, for NVRTC and for cuDNN: in /proc
 /// and /dev, in the loader's cache and folders, on LD_LIBRARY_PATH, in CUDA toolkits and in the
 /// active environments of Python and conda. Libraries are found by their names and their versions
-/// read from those names or from their packages: none is opened, so one that is listed may still
-/// fail to load. Each finding says what was seen and what to do.
+/// read from those names or from their packages, so one that is listed may still fail to load. The
+/// driver and the NVRTC that kernels would be compiled with are opened, in a process of their own,
+/// so that one which ends its process is told too. Each finding says what was seen and what to do.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -313,6 +318,51 @@ Examples:
 )]
 pub(crate) struct Doctor {
     /// One JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Compile kernels ahead, for a GPU that need not be here
+///
+/// Fills the cache of compiled kernels, so that programs find them there: when an image is built, or
+/// before a service starts. Without files it makes the kernels that all engines for GPUs share; with
+/// files of cases also those of the best plan of every case. Needs NVRTC and no GPU.
+///
+/// Prints a line a kernel: its symbol, what it is compiled for, where it came from (compiled, disk,
+/// memory), how long that took, registers, and bytes spilled where there are any. With --json, one
+/// object a line, then one with totals.
+///
+/// The cache lies in the folder that FRAZIL_CACHE names, else in frazil under XDG_CACHE_HOME, else
+/// in ~/.cache/frazil. FRAZIL_NVRTC names NVRTC, where it is not found; `frazil doctor` says where
+/// it is looked for.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Exit codes: 0 everything is in the cache; 1 a kernel that does not compile or cannot be kept; 2
+arguments or cases that mean nothing; 3 no NVRTC, or one that cannot compile for the GPU, or a case
+that no engine serves there.
+
+Examples:
+  frazil warm --target sm90
+  frazil warm --list --target sm120
+  FRAZIL_CACHE=/image/cache frazil warm --json --target sm80 cases.toml"
+)]
+pub(crate) struct Warm {
+    /// Files of cases; or one case as JSON; or - for standard input.
+    #[arg(value_name = "FILE|JSON")]
+    pub(crate) sources: Vec<PathBuf>,
+    /// GPU to compile for: this (the first of this computer), or a stand-in that need not be here:
+    /// sm80, sm86, sm89, sm90, sm100, sm103, sm120 or sm121
+    #[arg(long, verbatim_doc_comment, value_name = "TARGET", default_value = "this")]
+    pub(crate) target: String,
+    /// Every plan of every case, not the best alone.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Name the kernels and make none; needs no NVRTC.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// One JSON object a kernel, then one with totals.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -343,6 +393,8 @@ impl Command {
             Self::Engines(args) => args.json,
             Self::Doctor(args) => args.json,
             Self::Bench(args) => args.json(),
+            Self::Warm(args) => args.json,
+            Self::OpenLibraries => true,
             Self::Completions(_) => false,
         }
     }

@@ -18,6 +18,8 @@ mod output;
 mod repro;
 mod run;
 mod select;
+mod warm;
+mod warnings;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -29,6 +31,7 @@ use failure::{Failure, Outcome};
 use output::Output;
 
 fn main() -> ExitCode {
+    warnings::show();
     let ended = match Cli::try_parse() {
         Ok(cli) => command(&cli.command).map(Outcome::exit_code),
         // Help and versions come this way too, and then the code is 0.
@@ -57,6 +60,8 @@ fn command(command: &Command) -> Result<Outcome, Failure> {
         Command::Doctor(args) => doctor::doctor(args, &mut out),
         Command::Completions(args) => completions::completions(args, &mut out),
         Command::Bench(args) => bench::bench(args, &mut out),
+        Command::OpenLibraries => doctor::open_libraries(&mut out),
+        Command::Warm(args) => warm::warm(args, &mut out),
     }?;
     out.flush()?;
     Ok(outcome)

@@ -18,6 +18,7 @@ const WORKING: &[(&str, &[&str])] = &[
     ("engines", &[]),
     ("doctor", &[]),
     ("bench", &["--list"]),
+    ("warm", &["--list", "--target", "sm90"]),
     ("completions", &["bash"]),
     ("help", &[]),
 ];
@@ -111,11 +112,15 @@ fn exit_codes() {
         (&["explain", "--target", "sm90", "CASE"], 3, Has("declined"), ""),
         (&["engines"], 0, Has("sdpa_fwd_cpu"), ""),
         (&["engines", "extra"], 2, Empty, "extra"),
-        (&["doctor"], 0, Has("none was opened"), ""),
+        (&["doctor"], 0, Has("opened in a process of its own"), ""),
         (&["doctor", "extra"], 2, Empty, "extra"),
         (&["bench", "--list"], 0, Has("llama3.1"), ""),
         (&["bench", "nobody"], 2, Empty, "llama3.1"),
         (&["bench", "plot"], 2, Empty, "<FILE>"),
+        (&["warm", "--list", "--target", "sm90"], 0, Has("frazil_sdpa_seqlens  sm_90a"), ""),
+        (&["warm", "--target", "host"], 2, Empty, "sm80"),
+        (&["warm", "--list", "--target", "sm90", "NOTHING"], 2, Empty, "num_kv_heads"),
+        (&["warm", "--list", "--target", "sm90", "CASE"], 3, Has("sm_90a"), ""),
         (&["completions"], 2, Empty, "<SHELL>"),
         (&["completions", "bash"], 0, Has("frazil"), ""),
         (&["completions", "tcsh"], 2, Empty, "zsh"),
@@ -202,7 +207,10 @@ fn every_report_has_a_form_for_machines() {
         assert!(!lines.is_empty() && lines.iter().all(serde_json::Value::is_object), "{name}");
     }
     let doctor = &frazil(["doctor", "--json"]).json()[0];
-    assert_eq!(doctor["libraries_opened"], false);
+    for library in ["driver", "nvrtc"] {
+        let answer = doctor["opened"][library].as_object().unwrap();
+        assert!(answer.contains_key("opened") || answer.contains_key("missing"), "{answer:?}");
+    }
     assert_eq!(doctor["engines"][0]["status"], "right");
     assert!(doctor["findings"].is_array() && doctor["kernel_driver"].is_object());
 }

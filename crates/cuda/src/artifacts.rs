@@ -87,6 +87,11 @@ impl Artifacts {
         Self { compiler, disk, memory, counters }
     }
 
+    /// Its cache on disk.
+    pub fn disk(&self) -> Option<&DiskCache> {
+        self.disk.as_ref()
+    }
+
     /// The artifact of a request: the one in memory, else the one on disk, else a new one.
     ///
     /// # Errors

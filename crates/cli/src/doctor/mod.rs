@@ -1,14 +1,15 @@
 //! `frazil doctor`: what is here to run on, and what is amiss.
 //!
-//! Reads files and opens no library: it must say something useful where opening one ends the
-//! process. What lies where, [`frazil_cuda::find`] says, which the rest of frazil opens libraries
-//! by · `driver` and `host` read what the system says · `engines` tries each engine ·
+//! Reads files, and opens libraries in another process alone: it must say something useful where
+//! opening one ends the process. What lies where, [`frazil_cuda::find`] says, which the rest of frazil opens libraries
+//! by · `driver` and `host` read what the system says · `opened` opens them elsewhere · `engines` tries each engine ·
 //! `findings` judges · `report` writes.
 
 mod driver;
 mod engines;
 mod findings;
 mod host;
+mod opened;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -19,10 +20,13 @@ use crate::args;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::select;
+use opened::Opened;
+pub(crate) use opened::open_libraries;
 use report::Report;
 
 pub(crate) fn doctor(_: &args::Doctor, out: &mut Output) -> Result<Outcome, Failure> {
-    let report = Report::new(&Roots::of_this_computer(), &select::router(None)?)?;
+    let report =
+        Report::new(&Roots::of_this_computer(), &select::router(None)?, Opened::in_a_child())?;
     if out.json {
         out.object(&report)?;
     } else {

@@ -12,11 +12,12 @@ use super::driver::KernelDriver;
 use super::engines::{self, Engine};
 use super::findings::{Finding, Severity, findings};
 use super::host::Host;
+use super::opened::{Answer, Opened};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, Tone};
 
-/// One section a field. What a driver says when it is asked becomes a section of its own, beside
-/// what is found here: a file that lies somewhere need not load.
+/// One section a field. What libraries say when they are asked is a section of its own, beside what
+/// is found: a file that lies somewhere need not load.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     build: Build,
@@ -26,8 +27,8 @@ pub(super) struct Report {
     engines_not_linked: Vec<&'static str>,
     kernel_driver: KernelDriver,
     libraries: Vec<Line>,
-    /// Whether libraries were opened, and not found by name alone.
-    libraries_opened: bool,
+    /// The driver and the compiler that would be used.
+    opened: Opened,
     findings: Vec<Finding>,
 }
 
@@ -78,7 +79,7 @@ fn lossy(path: &Path) -> String {
 }
 
 impl Report {
-    pub(super) fn new(roots: &Roots, router: &Router) -> Result<Self, Failure> {
+    pub(super) fn new(roots: &Roots, router: &Router, opened: Opened) -> Result<Self, Failure> {
         let engines = engines::engines(router)?;
         let (kernel_driver, found) = (KernelDriver::read(roots), search(roots));
         Ok(Self {
@@ -94,7 +95,7 @@ impl Report {
             findings: findings(&kernel_driver, &found),
             kernel_driver,
             libraries: found.libraries.iter().map(Line::from).collect(),
-            libraries_opened: false,
+            opened,
         })
     }
 
@@ -113,6 +114,7 @@ impl Report {
         self.write_engines(out)?;
         self.write_driver(out)?;
         self.write_libraries(out)?;
+        self.write_opened(out)?;
         self.write_findings(out)
     }
 
@@ -161,10 +163,7 @@ impl Report {
     }
 
     fn write_libraries(&self, out: &mut Output) -> Result<(), Failure> {
-        writeln!(
-            out,
-            "libraries, found by their names; none was opened, so one here may not load"
-        )?;
+        writeln!(out, "libraries, found by their names; one here may not load")?;
         let parts = |line: &&Line| matches!(line.library, Kind::CudnnPart(_));
         for line in self.libraries.iter().filter(|line| !parts(line)) {
             let Line { library, version, path, package, .. } = line;
@@ -182,6 +181,28 @@ impl Report {
         }
         if self.libraries.is_empty() {
             writeln!(out, "  none")?;
+        }
+        Ok(())
+    }
+
+    fn write_opened(&self, out: &mut Output) -> Result<(), Failure> {
+        writeln!(out, "opened in a process of its own, as engines for GPUs would")?;
+        let driver = match &self.opened.driver {
+            Answer::Opened(driver) => {
+                let plural = if driver.num_gpus == 1 { "" } else { "s" };
+                format!("CUDA {}, {} GPU{plural}", driver.cuda, driver.num_gpus)
+            }
+            Answer::Missing(reason) => reason.replace('\n', "\n  "),
+        };
+        writeln!(out, "  {:<14} {driver}", "driver")?;
+        match &self.opened.nvrtc {
+            Answer::Opened(nvrtc) => {
+                writeln!(out, "  {:<14} {:<12} {}", "NVRTC", nvrtc.version, nvrtc.path)?;
+                writeln!(out, "  {:<14} {}", "targets", nvrtc.targets.join(", "))?;
+            }
+            Answer::Missing(reason) => {
+                writeln!(out, "  {:<14} {}", "NVRTC", reason.replace('\n', "\n  "))?;
+            }
         }
         Ok(())
     }
