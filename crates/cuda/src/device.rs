@@ -215,6 +215,9 @@ impl Driver {
     fn device_id(&self, ordinal: u32) -> DeviceId {
         match self {
             Self::Real(_) => DeviceId::Cuda(ordinal),
+            // A simulated driver has one GPU, which is numbered among those of all.
+            #[cfg(feature = "sim")]
+            Self::Simulated(driver) => DeviceId::Simulated(driver.number()),
         }
     }
 }

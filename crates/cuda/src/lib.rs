@@ -16,6 +16,8 @@ pub mod find;
 mod module;
 pub mod nvrtc;
 pub mod seqlens;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod sources;
 mod tensor_map;
 pub mod tools;
@@ -35,3 +37,5 @@ pub use driver::{
 pub use frazil_core::Resources;
 pub use module::{Kernel, KernelResources, LoadError};
 pub use tensor_map::TensorMapError;
+#[cfg(feature = "sim")]
+pub use sim::simulated;

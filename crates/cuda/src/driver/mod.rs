@@ -281,4 +281,7 @@ pub trait DriverCalls {
 pub enum Driver {
     /// That of a GPU.
     Real(RealDriver),
+    /// That of a simulated GPU.
+    #[cfg(feature = "sim")]
+    Simulated(crate::sim::SimulatedDriver),
 }

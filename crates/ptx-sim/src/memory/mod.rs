@@ -94,6 +94,12 @@ impl Memory {
         Self { allocations: Vec::new(), next_address: FIRST_ADDRESS, capacity, used: 0 }
     }
 
+    /// As `new`, with addresses from that one on, so that those of several devices differ. Addresses
+    /// below 2^46 are for what is not memory of a device.
+    pub fn beginning_at(first_address: u64, capacity: u64) -> Self {
+        Self { next_address: first_address, ..Self::new(capacity) }
+    }
+
     /// Bytes that nobody wrote yet, aligned to `align` and to 256 at least. An allocation of no bytes
     /// has an address of its own.
     ///
