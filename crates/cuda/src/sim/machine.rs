@@ -137,7 +137,7 @@ impl Machine {
             Ok(report) => (report, None),
             Err(Fault::Stopped { finding, report }) => (*report, Some(*finding)),
             // The launch was checked when it was queued.
-            Err(Fault::Refused(_)) => return Err(Code::LAUNCH_FAILED),
+            Err(_) => return Err(Code::LAUNCH_FAILED),
         };
         self.instructions += report.warp_instructions;
         let code = stopped.as_ref().map(|finding| code_of(&finding.kind));
