@@ -36,6 +36,6 @@ pub use driver::{
 };
 pub use frazil_core::Resources;
 pub use module::{Kernel, KernelResources, LoadError};
-pub use tensor_map::TensorMapError;
 #[cfg(feature = "sim")]
 pub use sim::simulated;
+pub use tensor_map::TensorMapError;
