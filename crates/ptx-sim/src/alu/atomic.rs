@@ -1,4 +1,4 @@
-//! What atomics store, and what reductions over lanes join with (PTX ISA 9.7.14.6, 9.7.14.12).
+//! What atomics store, and what reductions over lanes join with (PTX ISA, `atom`, `redux.sync`).
 
 use super::half::{self, Rounding};
 use super::{LANES, Lane, Lanes};

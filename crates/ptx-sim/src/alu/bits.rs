@@ -1,4 +1,5 @@
-//! Bits: logic, shifts, fields, counts, bytes (PTX ISA 9.7.1.13 to 9.7.1.22, 9.7.8, 9.7.9.7).
+//! Bits: logic, shifts, fields, counts, bytes (PTX ISA, "Logic and Shift Instructions"; `popc` to `bmsk`;
+//! `prmt`).
 
 use super::{Lane, Map, map, map_integers};
 use crate::types::ScalarType as S;

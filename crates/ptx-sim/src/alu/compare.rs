@@ -1,4 +1,4 @@
-//! Comparisons (PTX ISA 9.7.6): the tests of integers, and of floats ordered and unordered.
+//! Comparisons (PTX ISA, "Comparison and Selection Instructions"): the tests of integers, and of floats ordered and unordered.
 
 use std::cmp::Ordering;
 

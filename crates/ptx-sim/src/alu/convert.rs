@@ -1,4 +1,4 @@
-//! `cvt` among integers and floats (PTX ISA 9.7.9.21).
+//! `cvt` among integers and floats (PTX ISA, `cvt`).
 
 pub(crate) use super::half::Rounding;
 use super::half::{self, Format};
@@ -79,7 +79,8 @@ impl Conversion {
     fn refloat(self, value: f64) -> u64 {
         let value = if self.to_whole { whole(value, self.rounding) } else { value };
         let value = if self.saturate {
-            if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) }
+            // The sum makes a negative zero positive.
+            if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) + 0.0 }
         } else if self.relu && value < 0.0 {
             0.0
         } else {

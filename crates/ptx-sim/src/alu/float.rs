@@ -1,4 +1,4 @@
-//! Floating point (PTX ISA 9.7.3 to 9.7.5).
+//! Floating point (PTX ISA, "Floating Point Instructions", "Half Precision Floating Point Instructions").
 //!
 //! Sums and products of f32 and of the 16-bit types are computed in f64 and rounded once, exactly. Functions that
 //! the ISA calls approximate are computed as f64 would have them and rounded: closer than any GPU.
@@ -10,12 +10,32 @@ use crate::types::ScalarType as S;
 /// An operation of up to three operands over one format; what it lacks is given as zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FloatMap {
-    f: fn(f64, f64, f64) -> f64,
+    f: Operation,
     ty: S,
     rounding: Rounding,
     flush: bool,
     saturate: bool,
     relu: bool,
+}
+
+type Values = [f64; LANES];
+
+/// An operation on all lanes.
+type Operation = fn(&Values, &Values, &Values) -> Values;
+
+macro_rules! operation {
+    (|$a:ident, $b:ident, $c:ident| $value:expr) => {{
+        fn apply($a: &Values, $b: &Values, $c: &Values) -> Values {
+            let mut out = [0.0; LANES];
+            for lane in 0..LANES {
+                let ($a, $b, $c) = ($a[lane], $b[lane], $c[lane]);
+                let _unused = ($a, $b, $c);
+                out[lane] = $value;
+            }
+            out
+        }
+        apply
+    }};
 }
 
 /// Modifiers of a floating-point instruction.
@@ -43,34 +63,47 @@ pub(crate) fn float_map(name: &str, ty: S, modifiers: FloatModifiers) -> Option<
     if rounding != Rounding::Nearest && !is_exact {
         return None;
     }
-    let f: fn(f64, f64, f64) -> f64 = match (name, ty) {
-        ("add", S::F64) => |a, b, _| a + b,
-        ("sub", S::F64) => |a, b, _| a - b,
-        ("mul", _) => |a, b, _| a * b,
-        ("fma", S::F64) => f64::mul_add,
-        ("add", _) => |a, b, _| half::add_to_odd(a, b),
-        ("sub", _) => |a, b, _| half::add_to_odd(a, -b),
+    let f: Operation = match (name, ty) {
+        ("add", S::F64) => operation!(|a, b, c| a + b),
+        ("sub", S::F64) => operation!(|a, b, c| a - b),
+        ("mul", _) => operation!(|a, b, c| a * b),
+        ("fma", S::F64) => operation!(|a, b, c| a.mul_add(b, c)),
+        ("add", _) => operation!(|a, b, c| half::add_to_odd(a, b)),
+        ("sub", _) => operation!(|a, b, c| half::add_to_odd(a, -b)),
         // The product of two f32 fits an f64.
-        ("fma", _) => |a, b, c| half::add_to_odd(a * b, c),
-        // Twice the bits and two more: rounding the quotient and the root twice is rounding once.
-        ("div", _) => |a, b, _| a / b,
-        ("rcp", _) => |a, _, _| 1.0 / a,
-        ("sqrt", _) => |a, _, _| a.sqrt(),
-        ("rsqrt", _) => |a, _, _| 1.0 / a.sqrt(),
-        ("abs", _) => |a, _, _| a.abs(),
-        ("neg", _) => |a, _, _| -a,
-        ("min", _) => |a, b, _| minimum(a, b),
-        ("max", _) => |a, b, _| -minimum(-a, -b),
-        ("min.NaN", _) => |a, b, _| if a.is_nan() || b.is_nan() { f64::NAN } else { minimum(a, b) },
-        ("max.NaN", _) => {
-            |a, b, _| if a.is_nan() || b.is_nan() { f64::NAN } else { -minimum(-a, -b) }
+        ("fma", _) => operation!(|a, b, c| half::add_to_odd(a * b, c)),
+        // Twice the bits and two more: rounding the quotient and the root twice is rounding once
+        // (Figueroa, "When is double rounding innocuous?", 1995).
+        ("div", _) => operation!(|a, b, c| a / b),
+        ("rcp", _) => operation!(|a, b, c| 1.0 / a),
+        ("sqrt", _) => operation!(|a, b, c| a.sqrt()),
+        ("rsqrt", _) => operation!(|a, b, c| 1.0 / a.sqrt()),
+        ("abs", _) => operation!(|a, b, c| a.abs()),
+        ("neg", _) => operation!(|a, b, c| -a),
+        ("min", _) => operation!(|a, b, c| minimum(a, b)),
+        ("max", _) => operation!(|a, b, c| -minimum(-a, -b)),
+        ("min.NaN", _) => operation!(|a, b, c| if a.is_nan() {
+            a
+        } else if b.is_nan() {
+            b
+        } else {
+            minimum(a, b)
+        }),
+        ("max.NaN", _) => operation!(|a, b, c| if a.is_nan() {
+            a
+        } else if b.is_nan() {
+            b
+        } else {
+            -minimum(-a, -b)
+        }),
+        ("copysign", S::F32 | S::F64) => operation!(|sign, value, c| value.copysign(sign)),
+        ("ex2", S::F16 | S::F16x2 | S::BF16 | S::BF16x2 | S::F32) => operation!(|a, b, c| a.exp2()),
+        ("lg2", S::F32) => operation!(|a, b, c| a.log2()),
+        ("sin", S::F32) => operation!(|a, b, c| a.sin()),
+        ("cos", S::F32) => operation!(|a, b, c| a.cos()),
+        ("tanh", S::F16 | S::F16x2 | S::BF16 | S::BF16x2 | S::F32) => {
+            operation!(|a, b, c| a.tanh())
         }
-        ("copysign", S::F32 | S::F64) => |sign, value, _| value.copysign(sign),
-        ("ex2", S::F16 | S::F16x2 | S::BF16 | S::BF16x2 | S::F32) => |a, _, _| a.exp2(),
-        ("lg2", S::F32) => |a, _, _| a.log2(),
-        ("sin", S::F32) => |a, _, _| a.sin(),
-        ("cos", S::F32) => |a, _, _| a.cos(),
-        ("tanh", S::F16 | S::F16x2 | S::BF16 | S::BF16x2 | S::F32) => |a, _, _| a.tanh(),
         _ => return None,
     };
     Some(FloatMap { f, ty, rounding, flush, saturate, relu })
@@ -95,50 +128,68 @@ pub(crate) fn flush(x: f32) -> f32 {
 
 impl FloatMap {
     pub(crate) fn apply(&self, s: [&Lanes; 3]) -> Lanes {
-        let mut out = [0; LANES];
         match self.ty {
             S::F64 => {
-                for lane in 0..LANES {
-                    let [a, b, c] = s.map(|s| f64::read(s[lane]));
-                    out[lane] = canonical((self.f)(a, b, c)).write();
-                }
+                let [a, b, c] = s.map(|s| s.map(f64::read));
+                (self.f)(&a, &b, &c).map(|value| canonical(value).write())
             }
             S::F32 => {
-                for lane in 0..LANES {
-                    let read = |s: &Lanes| {
-                        let value = f32::read(s[lane]);
-                        f64::from(if self.flush { flush(value) } else { value })
-                    };
-                    let value = (self.f)(read(s[0]), read(s[1]), read(s[2]));
-                    let bits = half::round(self.finish(value), half::F32, self.rounding);
-                    let rounded = f32::from_bits(bits);
-                    out[lane] = if self.flush { flush(rounded) } else { rounded }.write();
-                }
+                let read = |bits: u64| f64::from(f32::read(bits));
+                let flushed = |bits: u64| f64::from(flush(f32::read(bits)));
+                let [a, b, c] = s.map(|s| if self.flush { s.map(flushed) } else { s.map(read) });
+                self.round_f32((self.f)(&a, &b, &c))
             }
-            S::F16 | S::F16x2 => self.apply_half(s, &mut out, half::F16, half::f16_to_f32),
-            _ => self.apply_half(s, &mut out, half::BF16, half::bf16_to_f32),
+            S::F16 | S::F16x2 => self.apply_half(s, half::F16, half::f16_to_f32),
+            _ => self.apply_half(s, half::BF16, half::bf16_to_f32),
+        }
+    }
+
+    fn round_f32(&self, values: Values) -> Lanes {
+        let plain = !(self.flush || self.saturate || self.relu);
+        if plain && self.rounding == Rounding::Nearest {
+            // The processor's own conversion rounds to the nearest.
+            #[expect(clippy::cast_possible_truncation, reason = "it is the rounding")]
+            return values.map(
+                |value| {
+                    if value.is_nan() { NAN_F32 } else { (value as f32).write() }
+                },
+            );
+        }
+        values.map(|value| {
+            let bits = half::round(self.finish(value), half::F32, self.rounding);
+            let rounded = f32::from_bits(bits);
+            if self.flush { flush(rounded) } else { rounded }.write()
+        })
+    }
+
+    fn apply_half(&self, s: [&Lanes; 3], format: Format, widen: fn(u16) -> f32) -> Lanes {
+        let half = |shift: u32| {
+            let read = |bits: u64| f64::from(widen(u16::read(bits >> shift)));
+            let [a, b, c] = s.map(|s| s.map(read));
+            (self.f)(&a, &b, &c).map(|value| {
+                u64::from(half::round(self.finish(value), format, self.rounding)) << shift
+            })
+        };
+        let mut out = half(0);
+        if matches!(self.ty, S::F16x2 | S::BF16x2) {
+            for (low, high) in out.iter_mut().zip(half(16)) {
+                *low |= high;
+            }
         }
         out
     }
 
-    fn apply_half(&self, s: [&Lanes; 3], out: &mut Lanes, format: Format, widen: fn(u16) -> f32) {
-        let packed = matches!(self.ty, S::F16x2 | S::BF16x2);
-        for lane in 0..LANES {
-            let half = |shift: u32| {
-                let [a, b, c] = s.map(|s| f64::from(widen(u16::read(s[lane] >> shift))));
-                u64::from(half::round(self.finish((self.f)(a, b, c)), format, self.rounding))
-            };
-            out[lane] = half(0) | if packed { half(16) << 16 } else { 0 };
-        }
-    }
-
     fn finish(&self, value: f64) -> f64 {
         if self.saturate {
-            return if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) };
+            // The sum makes a negative zero positive.
+            return if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) + 0.0 };
         }
         if self.relu && value < 0.0 { 0.0 } else { value }
     }
 }
+
+/// The f32 that GPUs give for what is no number.
+const NAN_F32: u64 = 0x7fff_ffff;
 
 /// The f64 that GPUs give for what is no number.
 fn canonical(value: f64) -> f64 {

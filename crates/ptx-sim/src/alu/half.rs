@@ -11,7 +11,7 @@ pub(crate) const F16: Format = Format { exponent_bits: 5, fraction_bits: 10 };
 pub(crate) const BF16: Format = Format { exponent_bits: 8, fraction_bits: 7 };
 pub(crate) const F32: Format = Format { exponent_bits: 8, fraction_bits: 23 };
 
-/// How a value between two neighbours is rounded (PTX ISA 9.7.3): to the nearest, ties to even; to
+/// How a value between two neighbours is rounded (PTX ISA, "Rounding Modifiers"): to the nearest, ties to even; to
 /// zero; down; up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rounding {

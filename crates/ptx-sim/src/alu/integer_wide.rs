@@ -1,4 +1,4 @@
-//! Products wider than their operands, and the 24-bit ones (PTX ISA 9.7.1.3 to 9.7.1.6).
+//! Products wider than their operands, and the 24-bit ones (PTX ISA, `mul`, `mad`, `mul24`, `mad24`).
 
 use super::{Lane, Map, map};
 use crate::types::ScalarType as S;

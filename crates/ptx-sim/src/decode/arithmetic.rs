@@ -1,4 +1,4 @@
-//! Arithmetic and comparisons of integers and floats (PTX ISA 9.7.1 to 9.7.6).
+//! Arithmetic and comparisons of integers and floats (PTX ISA 9.7.1 and the sections after it).
 
 use super::Refusal;
 use super::function::FunctionDecoder;

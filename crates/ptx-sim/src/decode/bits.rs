@@ -1,4 +1,4 @@
-//! Logic, shifts and bits (PTX ISA 9.7.1.13 to 9.7.1.22, 9.7.8, 9.7.9.7).
+//! Logic, shifts and bits (PTX ISA, "Logic and Shift Instructions"; `popc` to `bmsk`; `prmt`).
 
 use super::Refusal;
 use super::arithmetic::bool_op;

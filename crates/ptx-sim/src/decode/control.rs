@@ -1,4 +1,4 @@
-//! Control flow (PTX ISA 9.7.13).
+//! Control flow (PTX ISA, "Control Flow Instructions").
 
 use super::Refusal;
 use super::function::FunctionDecoder;

@@ -1,4 +1,4 @@
-//! `cvt` and `cvt.pack` (PTX ISA 9.7.9.21, 9.7.9.22).
+//! Conversions (PTX ISA, `cvt`).
 
 use super::Refusal;
 use super::function::FunctionDecoder;

@@ -1,4 +1,4 @@
-//! Loads, stores, atomics, fences and hints (PTX ISA 9.7.9, 9.7.14).
+//! Loads, stores, atomics, fences and hints (PTX ISA, `ld`, `st`, `atom`, `red`, `membar`, `fence`).
 
 use super::Refusal;
 use super::function::FunctionDecoder;

@@ -1,4 +1,4 @@
-//! Moves, selections, and addresses between spaces (PTX ISA 9.7.6.3, 9.7.9).
+//! Moves, selections, and addresses between spaces (PTX ISA, `mov`, `selp`, `cvta`, `isspacep`).
 
 use super::Refusal;
 use super::function::FunctionDecoder;

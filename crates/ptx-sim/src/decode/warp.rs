@@ -1,4 +1,4 @@
-//! Barriers and exchanges between threads (PTX ISA 9.7.9.6, 9.7.14).
+//! Barriers and exchanges between threads (PTX ISA, "Parallel Synchronization and Communication Instructions"; `shfl.sync`).
 
 use super::Refusal;
 use super::function::FunctionDecoder;

@@ -1,4 +1,4 @@
-//! Loads, stores and atomics (PTX ISA 9.7.9.8 to 9.7.9.12, 9.7.14.5, 9.7.14.6).
+//! Loads, stores and atomics (PTX ISA, `ld`, `st`, `atom`, `red`).
 
 use super::Stopped;
 use super::block::Common;
@@ -54,11 +54,25 @@ pub(super) fn execute(
         warp,
         instruction: Instruction { pc, frame, mask, access, addresses },
     };
+    let synchronises = access.order == Order::Strong;
+    if synchronises {
+        this.common.races.acquire(this.warp.index, this.instruction.active_addresses());
+    }
     match op {
-        Op::Load { d, used, .. } => this.load(d, *used),
-        Op::Store { s, .. } => this.store(s),
-        Op::Atomic { modify, d, b, c, .. } => this.atomic(*modify, *d, [*b, *c]),
-        _ => Ok(()),
+        Op::Load { d, used, .. } => this.load(d, *used)?,
+        Op::Store { s, .. } => this.store(s)?,
+        Op::Atomic { modify, d, b, c, .. } => this.atomic(*modify, *d, [*b, *c])?,
+        _ => {}
+    }
+    if synchronises {
+        this.common.races.publish(this.warp.index, this.instruction.active_addresses());
+    }
+    Ok(())
+}
+
+impl Instruction<'_> {
+    fn active_addresses(&self) -> impl Iterator<Item = u64> {
+        lanes(self.mask).map(|lane| self.addresses[lane])
     }
 }
 
@@ -259,9 +273,6 @@ impl Accesses<'_, '_, '_> {
         let Instruction { pc, access, .. } = self.instruction;
         let races = &mut self.common.races;
         let warp = self.warp.index;
-        if access.order == Order::Strong {
-            races.synchronise(warp, self.instruction.addresses[lane]);
-        }
         let Target::Shared { at } = target else { return Ok(()) };
         let bytes = usize::from(access.bytes) * usize::from(access.count);
         let touch = Touch { warp, at, bytes, writes, order: access.order, pc };

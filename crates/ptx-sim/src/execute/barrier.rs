@@ -1,4 +1,4 @@
-//! Barriers of a block (PTX ISA 9.7.14.1): sixteen, each counting threads in whole warps.
+//! Barriers of a block (PTX ISA, `bar`): sixteen, each counting threads in whole warps.
 //!
 //! A barrier without a count waits for every warp of the block that has not exited, as `__syncthreads()` is defined
 //! (CUDA C++ Programming Guide, Synchronization Functions).

@@ -1,4 +1,5 @@
-//! Exchanges between the lanes of a warp (PTX ISA 9.7.9.6, 9.7.14.7 to 9.7.14.13).
+//! Exchanges between the lanes of a warp (PTX ISA, `shfl.sync`, `vote.sync`, `match.sync`,
+//! `redux.sync`, `elect.sync`, `bar.warp.sync`).
 //!
 //! The threads that a mask names execute an exchange together: those that come first wait for the others, which have
 //! not exited, at the same instruction.
@@ -195,7 +196,7 @@ fn shuffle(
     Ok(())
 }
 
-/// The lane that a lane reads, and whether it lies in its segment (PTX ISA 9.7.9.6).
+/// The lane that a lane reads, and whether it lies in its segment (PTX ISA, `shfl.sync`).
 fn source_lane(lane: usize, mode: ShuffleMode, b: u32, c: u32) -> (usize, bool) {
     let lane = u32::try_from(lane).unwrap_or(0);
     let b = b & 31;

@@ -12,9 +12,11 @@
 
 use crate::program::Order;
 
-/// For each warp, the last of its segments that is ordered before. Empty stands for nothing.
-pub(super) type Clock = Vec<u32>;
+/// For each warp, the last of its segments that is ordered before; 0 stands for none.
+pub(super) type Clock = [u32; MAX_WARPS];
 
+/// A block has at most 1024 threads.
+const MAX_WARPS: usize = 32;
 const WORD_BYTES: usize = 4;
 /// Places that synchronising accesses are told apart by; two that share one order too much.
 const NUM_PLACES: usize = 1024;
@@ -30,6 +32,7 @@ pub(super) struct Races {
     split: Vec<[Cell; WORD_BYTES]>,
     /// Reads of a cell in other segments than the one it holds: cell, warp, segment, instruction.
     other_reads: Vec<(CellIndex, usize, u32, u32)>,
+    /// Made when the first access synchronises: most kernels have none.
     places: Vec<Clock>,
 }
 
@@ -87,16 +90,15 @@ pub(super) struct Conflict {
 impl Races {
     pub(super) fn new(num_warps: usize, shared_end: usize) -> Self {
         // One warp races with nobody.
-        let (words, places) =
-            if num_warps > 1 { (shared_end.div_ceil(WORD_BYTES), NUM_PLACES) } else { (0, 0) };
+        let words = if num_warps > 1 { shared_end.div_ceil(WORD_BYTES) } else { 0 };
         Self {
             segments: vec![1; num_warps],
-            known: vec![vec![0; num_warps]; num_warps],
+            known: vec![[0; MAX_WARPS]; num_warps],
             last_segment: 1,
             words: vec![UNTOUCHED; words],
             split: Vec::new(),
             other_reads: Vec::new(),
-            places: vec![Clock::new(); places],
+            places: Vec::new(),
         }
     }
 
@@ -120,18 +122,30 @@ impl Races {
         }
     }
 
-    /// An access that threads may synchronise through, of any memory.
-    pub(super) fn synchronise(&mut self, warp: usize, address: u64) {
-        if self.places.is_empty() {
+    /// Before accesses that threads may synchronise through: what was done before earlier ones at
+    /// these places is ordered before.
+    pub(super) fn acquire(&mut self, warp: usize, addresses: impl Iterator<Item = u64>) {
+        if self.known.len() < 2 {
             return;
         }
-        let mixed = (address / 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
-        // The upper ten bits number the places.
-        let place = usize::try_from(mixed).unwrap_or(0);
-        let mut clock = std::mem::take(&mut self.places[place]);
-        raise(&mut self.known[warp], &clock);
+        if self.places.is_empty() {
+            self.places = vec![[0; MAX_WARPS]; NUM_PLACES];
+        }
+        for address in addresses {
+            raise(&mut self.known[warp], &self.places[place(address)]);
+        }
+    }
+
+    /// After these accesses: what was done before them is ordered before later ones.
+    pub(super) fn publish(&mut self, warp: usize, addresses: impl Iterator<Item = u64>) {
+        if self.known.len() < 2 {
+            return;
+        }
+        let mut clock = [0; MAX_WARPS];
         self.release(warp, &mut clock);
-        self.places[place] = clock;
+        for address in addresses {
+            raise(&mut self.places[place(address)], &clock);
+        }
         self.begin_segment(warp);
     }
 
@@ -262,10 +276,15 @@ impl Races {
 
 /// The later of each, warp by warp.
 fn raise(clock: &mut Clock, by: &Clock) {
-    clock.resize(clock.len().max(by.len()), 0);
     for (own, other) in clock.iter_mut().zip(by) {
         *own = (*own).max(*other);
     }
+}
+
+fn place(address: u64) -> usize {
+    let mixed = (address / 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+    // The upper ten bits number the places.
+    usize::try_from(mixed).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -278,7 +297,7 @@ mod tests {
     }
 
     fn barrier(races: &mut Races, warps: &[usize]) {
-        let mut clock = Clock::new();
+        let mut clock = [0; MAX_WARPS];
         for warp in warps {
             races.release(*warp, &mut clock);
         }
@@ -328,8 +347,9 @@ mod tests {
     fn synchronising_accesses_order_what_is_around_them() {
         let mut races = Races::new(2, 64);
         races.touch(touch(0, 0, 4, WRITE));
-        races.synchronise(0, 0x7000);
-        races.synchronise(1, 0x7000);
+        races.acquire(0, [0x7000].into_iter());
+        races.publish(0, [0x7000].into_iter());
+        races.acquire(1, [0x7000].into_iter());
         assert_eq!(races.touch(touch(1, 0, 4, READ)), None);
         let strong = |warp, writes| Touch { order: Order::Strong, ..touch(warp, 32, 4, writes) };
         assert_eq!(races.touch(strong(0, WRITE)), None);

@@ -1,4 +1,4 @@
-//! Generic addresses: each space but global and const is a window of its own (PTX ISA 5.1, 9.7.9.19).
+//! Generic addresses: each space but global and const is a window of its own (PTX ISA 5.1, `cvta`).
 
 use crate::types::Space;
 

@@ -177,7 +177,7 @@ pub(crate) struct Call {
     pub(crate) results: Box<[Passed]>,
 }
 
-/// `d = f(a, b, c, e)` of a carry chain (PTX ISA 9.7.2).
+/// `d = f(a, b, c, e)` of a carry chain (PTX ISA, "Extended-Precision Integer Arithmetic Instructions").
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CarryOp {
     pub(crate) bits: u32,

@@ -20,7 +20,7 @@ fn a_barrier_that_some_lanes_pass_by_is_found() {
     clean("setp.lt.u32 %p0, %r0, 7; @%p0 exit; bar.sync 0;", 64);
 }
 
-/// Not aligned, a barrier may be reached at different instructions (PTX ISA 9.7.14.1).
+/// Not aligned, a barrier may be reached at different instructions (PTX ISA, `barrier`).
 #[test]
 fn barriers_that_are_not_aligned_may_be_reached_apart() {
     clean("setp.lt.u32 %p0, %r0, 7; @%p0 bra L; barrier.sync 2; ret; L: barrier.sync 2;", 64);

@@ -116,7 +116,7 @@ fn counts_and_positions() {
     ]);
 }
 
-/// The pseudo-code of PTX ISA 9.7.1.18, bit by bit.
+/// The pseudo-code of the PTX ISA for `bfe`, bit by bit.
 fn extract(a: u64, start: u64, length: u64, width: u64, signed: bool) -> u64 {
     let (start, length) = (start & 255, length & 255);
     let bit = |at: u64| a >> at & 1;
@@ -127,7 +127,7 @@ fn extract(a: u64, start: u64, length: u64, width: u64, signed: bool) -> u64 {
     })
 }
 
-/// The pseudo-code of PTX ISA 9.7.1.19.
+/// The pseudo-code of the PTX ISA for `bfi`.
 fn insert(a: u64, b: u64, start: u64, length: u64, width: u64) -> u64 {
     let (start, length) = (start & 255, length & 255);
     (0..width).fold(0, |out, i| {
@@ -160,7 +160,7 @@ fn fields() {
     ]);
 }
 
-/// The pseudo-code of PTX ISA 9.7.1.17.
+/// The pseudo-code of the PTX ISA for `fns`.
 fn nth_set(mask: u64, base: u64, offset: i32) -> u64 {
     let set = |at: i32| mask >> at & 1 == 1;
     let base = base as i32;

@@ -7,7 +7,12 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
 mod bits;
+mod convert;
+mod exchange;
+mod float;
 mod integer;
+mod memory;
+mod mov;
 
 use frazil_ptx_sim::{Launch, Memory, Module};
 
@@ -83,6 +88,9 @@ fn frame(text: &str) -> String {
     mov.u32 %d, 0;
     mov.u64 %dl, 0;
     mov.u16 %dh, 0;
+    ld.param.u64 %at, [operands];
+    mul.wide.u32 %sl, %thread, 24;
+    add.s64 %at, %at, %sl;
     {text}
     ld.param.u64 %at, [results];
     mul.wide.u32 %sl, %thread, 24;
