@@ -95,6 +95,23 @@ fn a_loop_without_end_runs_out_of_instructions() {
     assert_eq!(finding.kind, FindingKind::Budget { limit: 100_000 });
 }
 
+/// Lanes that have passed a barrier of the warp, but wait there for its members, stay behind a lane
+/// that is no member and comes to the instruction after it by itself.
+#[test]
+fn a_lane_that_goes_around_a_barrier_of_the_warp_frees_nobody() {
+    clean(
+        "mov.u32 %r1, 0; setp.eq.u32 %p0, %r0, 31; @%p0 bra LATE;
+         setp.lt.u32 %p1, %r0, 7; @%p1 bra L;
+         SLOW: add.s32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 2000; @%p2 bra SLOW;
+         st.shared.u32 [%r12], %r0;
+         L: bar.warp.sync 0x7fffffff;
+         AFTER: @%p0 bra END; ld.shared.u32 %r2, [%r10+40]; bra END;
+         LATE: add.s32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 30; @%p2 bra LATE; bra AFTER;
+         END: ",
+        32,
+    );
+}
+
 /// A lane that waits for another one of its warp in a loop does not keep it from running.
 #[test]
 fn lanes_that_wait_in_a_loop_let_the_others_run() {
