@@ -36,8 +36,7 @@ pub const OLDEST_NVRTC: Version = Version::new(12, 0, 0);
 
 /// An open NVRTC.
 ///
-/// Its functions may be called from several threads at once (NVRTC documentation, "Thread Safety"),
-/// each program by one; a program here lives within one call.
+/// Any number of threads may compile at once: a program lives within one call, and none is shared.
 pub struct Nvrtc {
     table: Table,
     path: PathBuf,
