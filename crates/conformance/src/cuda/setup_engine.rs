@@ -66,10 +66,16 @@ impl SetupEngine {
         Ok((candidate, setup))
     }
 
-    /// The one kernel of a plan, as this kind of driver loads it.
-    fn request(plan: &Plan, kind: ImageKind) -> Result<Request, BuildError> {
-        let arch = Arch::of(plan.target()).map_err(BuildError::Declined)?;
-        Ok(seqlens::request(arch, kind))
+    /// The one kernel of a plan of this engine, as this kind of driver loads it, and its setup.
+    fn parts(plan: &Plan, kind: ImageKind) -> Result<(Request, Seqlens), BuildError> {
+        let foreign = || Error::ForeignPlan { name: plan.name() };
+        let offered = Self::offer(plan.facts(), plan.target());
+        let (own, setup) = offered.map_err(|_| foreign())?;
+        if own.config != *plan.config() || own.workspace != *plan.workspace() {
+            return Err(foreign().into());
+        }
+        let arch = Arch::of(plan.target()).map_err(|_| foreign())?;
+        Ok((seqlens::request(arch, kind), setup))
     }
 }
 
@@ -79,18 +85,13 @@ impl Engine for SetupEngine {
     }
 
     fn compile(&self, plan: &Plan) -> Result<Vec<Compiled>, BuildError> {
-        let request = Self::request(plan, ImageKind::Cubin)?;
+        let (request, _) = Self::parts(plan, ImageKind::Cubin)?;
         Ok(vec![self.artifacts.get(&request)?.compiled(&request)])
     }
 
     fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError> {
         let device = CudaDevice::of(device)?;
-        let setup = Self::offer(plan.facts(), plan.target())
-            .ok()
-            .filter(|(own, _)| own.config == *plan.config() && own.workspace == *plan.workspace())
-            .map(|(_, setup)| setup)
-            .ok_or_else(|| Error::ForeignPlan { name: plan.name() })?;
-        let request = Self::request(plan, device.driver().image_kind())?;
+        let (request, setup) = Self::parts(plan, device.driver().image_kind())?;
         let artifact = self.artifacts.get(&request)?.artifact;
         // SAFETY: the artifact is what the compiler gave for this request.
         #[expect(unsafe_code, reason = "machine code is loaded")]

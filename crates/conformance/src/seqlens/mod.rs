@@ -101,9 +101,14 @@ impl Content {
                 wide(lengths).into_iter().map(|len| (0, len)).collect()
             }
             Self::PackedLengths(lengths) => {
-                let lengths = wide(lengths);
-                let before = |b: usize| lengths[..b].iter().filter(|&&len| len > 0).sum();
-                (0..lengths.len()).map(|b| (before(b), lengths[b])).collect()
+                let mut before = 0;
+                let said = wide(lengths).into_iter().map(|len| {
+                    let start = before;
+                    // A length above its bound counts as it is, one below 0 as no row.
+                    before += len.max(0);
+                    (start, len)
+                });
+                said.collect()
             }
             Self::PackedPrefix(prefix) => {
                 let prefix = wide(prefix);
