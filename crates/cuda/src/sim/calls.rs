@@ -90,14 +90,14 @@ impl DriverCalls for SimulatedDriver {
 
     unsafe fn stream_destroy(&self, stream: u64) -> Result<()> {
         self.call("cuStreamDestroy_v2", |state| {
-            state.ready()?;
+            state.ready_on(stream)?;
             state.stream_destroy(stream)
         })
     }
 
     unsafe fn stream_synchronize(&self, stream: u64) -> Result<()> {
         self.call("cuStreamSynchronize", |state| {
-            state.ready()?;
+            state.ready_on(stream)?;
             state.stream_synchronize(stream)
         })
     }
@@ -111,21 +111,21 @@ impl DriverCalls for SimulatedDriver {
 
     unsafe fn stream_is_capturing(&self, stream: u64) -> Result<CaptureStatus> {
         self.call("cuStreamIsCapturing", |state| {
-            state.ready()?;
+            state.ready_on(stream)?;
             state.capture_status(stream)
         })
     }
 
     unsafe fn stream_begin_capture(&self, stream: u64, mode: CaptureMode) -> Result<()> {
         self.call("cuStreamBeginCapture_v2", |state| {
-            state.ready()?;
+            state.ready_on(stream)?;
             state.begin_capture(stream, mode)
         })
     }
 
     unsafe fn stream_end_capture(&self, stream: u64) -> Result<GraphHandle> {
         self.call("cuStreamEndCapture", |state| {
-            state.ready()?;
+            state.ready_on(stream)?;
             let work = state.end_capture(stream)?;
             state.new_graph(work)
         })
@@ -168,7 +168,7 @@ impl DriverCalls for SimulatedDriver {
         function: FunctionHandle,
     ) -> Result<i32> {
         self.call("cuFuncGetAttribute", |state| {
-            state.ready()?;
+            state.alive()?;
             state.function_attribute(attribute, function)
         })
     }
@@ -180,14 +180,14 @@ impl DriverCalls for SimulatedDriver {
         value: i32,
     ) -> Result<()> {
         self.call("cuFuncSetAttribute", |state| {
-            state.ready()?;
+            state.alive()?;
             state.set_function_attribute(function, attribute, value)
         })
     }
 
     unsafe fn func_param_bytes(&self, function: FunctionHandle) -> Result<Option<u64>> {
         self.call("cuFuncGetParamInfo", |state| {
-            state.ready()?;
+            state.alive()?;
             state.param_bytes(function).map(Some)
         })
     }
@@ -200,7 +200,7 @@ impl DriverCalls for SimulatedDriver {
         params: &[u8],
     ) -> Result<()> {
         self.call("cuLaunchKernelEx", |state| {
-            state.ready()?;
+            state.ready_on(stream)?;
             state.launch(shape, stream, function, params)
         })
     }
@@ -237,7 +237,7 @@ impl DriverCalls for SimulatedDriver {
 
     unsafe fn copy_to_device(&self, address: u64, bytes: &[u8], stream: u64) -> Result<()> {
         self.call("cuMemcpyHtoDAsync_v2", |state| {
-            state.ready()?;
+            state.ready_on(stream)?;
             state.copy_to_device(address, bytes, stream)
         })?;
         // SAFETY: the caller's promise about the stream.
@@ -246,7 +246,7 @@ impl DriverCalls for SimulatedDriver {
 
     unsafe fn copy_to_host(&self, bytes: &mut [u8], address: u64, stream: u64) -> Result<()> {
         self.call("cuMemcpyDtoHAsync_v2", |state| {
-            state.ready()?;
+            state.ready_on(stream)?;
             state.copy_to_host(bytes, address, stream)
         })?;
         // SAFETY: the caller's promise about the stream.
@@ -261,7 +261,7 @@ impl DriverCalls for SimulatedDriver {
         stream: u64,
     ) -> Result<()> {
         self.call("cuMemsetD8Async", |state| {
-            state.ready()?;
+            state.ready_on(stream)?;
             state.fill(address, value, bytes, stream)
         })
     }
@@ -284,7 +284,7 @@ impl DriverCalls for SimulatedDriver {
 
     unsafe fn event_destroy(&self, event: EventHandle) -> Result<()> {
         self.call("cuEventDestroy_v2", |state| {
-            state.ready()?;
+            state.alive()?;
             state.event(event)?;
             state.events.remove(&event.raw());
             Ok(())
@@ -293,21 +293,21 @@ impl DriverCalls for SimulatedDriver {
 
     unsafe fn event_record(&self, event: EventHandle, stream: u64) -> Result<()> {
         self.call("cuEventRecord", |state| {
-            state.ready()?;
+            state.ready_on(stream)?;
             state.event_record(event, stream)
         })
     }
 
     unsafe fn event_synchronize(&self, event: EventHandle) -> Result<()> {
         self.call("cuEventSynchronize", |state| {
-            state.ready()?;
+            state.alive()?;
             state.event_synchronize(event)
         })
     }
 
     unsafe fn event_elapsed_time(&self, start: EventHandle, end: EventHandle) -> Result<f32> {
         self.call("cuEventElapsedTime", |state| {
-            state.ready()?;
+            state.alive()?;
             state.event_elapsed(start, end)
         })
     }
@@ -325,7 +325,7 @@ impl DriverCalls for SimulatedDriver {
 
     unsafe fn graph_launch(&self, exec: GraphExecHandle, stream: u64) -> Result<()> {
         self.call("cuGraphLaunch", |state| {
-            state.ready()?;
+            state.ready_on(stream)?;
             state.graph_launch(exec, stream)
         })
     }

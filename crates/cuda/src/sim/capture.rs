@@ -25,6 +25,10 @@ use super::code::{Code, Outcome};
 use super::graph::Work;
 use crate::{CaptureMode, CaptureStatus};
 
+/// The greatest handle that is no stream of its own: 0 and 1 are the legacy stream, 2 the
+/// per-thread stream.
+pub(super) const LAST_SENTINEL: u64 = 2;
+
 /// A stream, by what it is and not by the handle that was given for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamKey {
@@ -115,7 +119,7 @@ impl State {
     pub(super) fn stream(&mut self, handle: u64) -> Outcome<StreamKey> {
         match handle {
             0 | 1 => Ok(StreamKey::Legacy),
-            2 => Ok(StreamKey::PerThread(thread::current().id())),
+            LAST_SENTINEL => Ok(StreamKey::PerThread(thread::current().id())),
             created if self.streams.created.contains(&created) => Ok(StreamKey::Created(created)),
             handle => Err(self.dead("stream", handle)),
         }

@@ -13,9 +13,8 @@
 //! - Time is the number of instructions simulated: [`DriverCalls::event_elapsed_time`] counts one
 //!   nanosecond each.
 //! - Machine code is not run: modules are PTX. Its version is not held against the driver's, since
-//!   no compiler of the driver reads it.
-//!   A kernel takes no registers and no local memory, which an assembler would have chosen, so that
-//!   neither limits a launch.
+//!   no compiler of the driver reads it. A kernel takes no registers and no local memory, which an
+//!   assembler would have chosen, so that neither limits a launch.
 //! - Misuse that the driver leaves undefined is an error, and is kept as [`Misuse`].
 
 mod calls;
@@ -148,13 +147,24 @@ impl State {
         }
     }
 
-    /// Whether the calling thread may use the context: it is current, and no fault was told.
-    fn ready(&self) -> Outcome<()> {
-        self.threads.current().ok_or(Code::INVALID_CONTEXT)?;
+    /// Whether calls are answered at all: no fault was told.
+    fn alive(&self) -> Outcome<()> {
         match self.fault {
             Some(Fault { code, seen: true }) => Err(code),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the calling thread may use the context, which is current.
+    fn ready(&self) -> Outcome<()> {
+        self.threads.current().ok_or(Code::INVALID_CONTEXT)?;
+        self.alive()
+    }
+
+    /// Whether the calling thread may use a stream. A stream that was made carries its context, as
+    /// functions and events do; the sentinels are those of the current one.
+    fn ready_on(&self, stream: u64) -> Outcome<()> {
+        if stream <= capture::LAST_SENTINEL { self.ready() } else { self.alive() }
     }
 
     /// Whether the device has a tensor memory accelerator.

@@ -15,6 +15,7 @@ pub(crate) fn absent(driver: &Arc<Driver>) {
     let mut differences = Differences::default();
     let stream = driver.stream_create().unwrap();
     let memory = driver.mem_alloc(64).unwrap();
+    call!(driver, memset_d8_async(memory, 0, 64, stream)).unwrap();
     let (_, function) = load(driver, ADD);
     let context = driver.ctx_get_current().unwrap();
     std::thread::scope(|scope| {

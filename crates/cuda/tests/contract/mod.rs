@@ -110,7 +110,7 @@ pub(crate) fn elsewhere<T: Send>(driver: &Arc<Driver>, body: impl FnOnce() -> T 
 
 /// Kernels for every GPU from compute capability 8.0 on:
 ///
-/// - `frazil_probe_add(u32 *at, u32 add)` adds to one number, by the first thread of each block;
+/// - `frazil_probe_add(u32 *at, u32 add)` adds to one number, by every thread whose x is 0;
 /// - `frazil_probe_static` has 1024 bytes of static shared memory, and `frazil_probe_max64` at most
 ///   64 threads, `frazil_probe_exactly32` 32;
 /// - `frazil_probe_trap` stops, `frazil_probe_store(u64 address)` writes four bytes anywhere.
