@@ -1,15 +1,19 @@
 //! The detectors over an engine that runs packed-length setup, and over the same engine with each
 //! violation: one body for a GPU and for a simulated one.
 
+#[path = "setup.rs"]
+mod setup;
+
 use std::sync::Arc;
 
 use frazil_conformance::cuda::SetupEngine;
 use frazil_conformance::detectors::{
     Blind, Detector, Effort, Finding, Results, Sample, Strays, Subject, Violating, Violation,
 };
-use frazil_conformance::seqlens::{Content, Problem, SideProblem};
-use frazil_core::{Device, Engine, Facts, LengthBounds, Plan, RegisteredEngine};
+use frazil_conformance::seqlens::Problem;
+use frazil_core::{Device, Engine, Facts, Plan, RegisteredEngine};
 use frazil_cuda::Artifacts;
+use setup::problems;
 
 /// What one detector said of one subject.
 type Said = Result<Vec<Finding>, Blind>;
@@ -94,29 +98,5 @@ fn judge(problem: &Problem, plan: &Plan) -> Judge {
             }
         }
         Ok(())
-    })
-}
-
-/// Both sides packed; the second problem has lengths and starts outside of their bounds.
-fn problems() -> [Problem; 2] {
-    let q = [vec![3, 0, 7, 2], vec![5, 1, 90, 4]];
-    let kv = [(vec![9, 0, 20, 31], vec![8, 3, 10, 1]), (vec![0, 70, 11, -3], vec![2, 9, -4, 6])];
-    let packed = |content| SideProblem {
-        content,
-        bounds: LengthBounds { min: 0, max: 10 },
-        max_total: 40,
-        rows: [40; 3],
-        spare_rows: 0,
-        int_stride: 1,
-        repeated: false,
-    };
-    [0, 1].map(|at| {
-        let (starts, lengths) = kv[at].clone();
-        Problem {
-            batch: 4,
-            spare_batch: 0,
-            q: packed(Content::PackedLengths(q[at].clone())),
-            kv: packed(Content::PackedStarts { starts, lengths }),
-        }
     })
 }
