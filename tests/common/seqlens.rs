@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use proptest::prelude::{Strategy, any};
-use proptest::sample::select;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use frazil_cuda::sim::Simulation;
 use frazil::{Facts, Plan, RegisteredEngine};
 use frazil_conformance::memory::DeviceMemory;
 use frazil_conformance::seqlens::{Form, Harm, Problem};
+use frazil_cuda::sim::Simulation;
+use proptest::prelude::{Strategy, any};
+use proptest::sample::select;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// A device with an engine that runs setup alone.
 pub(crate) struct Setup {
@@ -57,8 +57,7 @@ impl Setup {
     /// Nothing that a GPU would not tell: races, reads of what nobody wrote, misuse of the driver.
     fn check_simulation(&self) {
         let Some(simulation) = Simulation::of(self.memory.device()) else { return };
-        let findings: Vec<String> =
-            simulation.findings().iter().map(ToString::to_string).collect();
+        let findings: Vec<String> = simulation.findings().iter().map(ToString::to_string).collect();
         assert!(findings.is_empty(), "{}", findings.join("\n"));
         assert_eq!(simulation.misuses(), []);
     }
@@ -106,12 +105,12 @@ impl Setup {
     pub(crate) fn drawn_problems(&self, cases: u32) {
         let side = |forms: &'static [Form]| (select(forms), select(&Harm::ALL[..]));
         let sides = (side(&Form::OF_Q), side(&Form::OF_KV));
-        let has_lengths = |(q, kv): &((Form, Harm), (Form, Harm))| {
-            (q.0, kv.0) != (Form::Dense, Form::Dense)
-        };
+        let has_lengths =
+            |(q, kv): &((Form, Harm), (Form, Harm))| (q.0, kv.0) != (Form::Dense, Form::Dense);
         let sides = sides.prop_filter("no side has lengths", has_lengths);
         let config = Config { cases, failure_persistence: None, ..Config::default() };
-        let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+        let mut runner =
+            TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
         let drawn = runner.run(&(0..700_u64, sides, any::<u64>()), |(batch, (q, kv), seed)| {
             self.check(&Problem::hostile(batch, q, kv, seed));
             Ok(())
