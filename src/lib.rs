@@ -11,6 +11,13 @@
 //! |---|---|---|
 //! | `cpu` | yes | `sdpa_fwd_cpu`, the host processor |
 //!
+//! Others add a kind of device, or the means to meet other libraries on it:
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `cuda` | no | `cuda`: NVIDIA GPUs as devices, opened at run time |
+//! | `cudarc` | no | `cuda::interop`: slices and streams of cudarc and candle, lent |
+//!
 //! The README has a first program, `examples/` has four more.
 
 #![forbid(unsafe_code)]
@@ -21,6 +28,10 @@ pub use frazil_router::{Answer, Built, Explanation, RegistrationError, Router};
 /// The engine for the host processor.
 #[cfg(feature = "cpu")]
 pub use frazil_engine_cpu as cpu;
+
+/// NVIDIA GPUs: devices, and what engines for them stand on.
+#[cfg(feature = "cuda")]
+pub use frazil_cuda as cuda;
 
 /// The README's example, run as a test.
 #[cfg(all(doctest, feature = "cpu"))]

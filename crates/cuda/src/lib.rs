@@ -13,6 +13,8 @@ mod context;
 mod device;
 mod driver;
 pub mod find;
+#[cfg(feature = "cudarc")]
+pub mod interop;
 mod module;
 pub mod nvrtc;
 pub mod seqlens;

@@ -68,7 +68,7 @@ pub enum LoadError {
         /// Kernels that it has.
         found: Vec<String>,
     },
-    /// The artifact is not what this driver takes.
+    /// The artifact is machine code, and the driver takes PTX alone.
     #[error("{kernel} is {found:?}, the driver takes {need:?}")]
     ImageKind {
         /// The kernel.
@@ -215,7 +215,9 @@ fn check(artifact: &Artifact, kernel: &str, need: ImageKind) -> Result<(), LoadE
         return Err(LoadError::NoSuchKernel { kernel: kernel(), key, found });
     }
     let kind = artifact.kind;
-    if kind != need {
+    // The driver of a GPU takes PTX too, and compiles it; what a simulated one cannot take is
+    // machine code.
+    if kind == ImageKind::Cubin && need == ImageKind::Ptx {
         return Err(LoadError::ImageKind { kernel: kernel(), found: kind, need });
     }
     let is_sound = match kind {

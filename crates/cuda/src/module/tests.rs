@@ -110,15 +110,17 @@ fn what_an_artifact_is_not_is_told_before_the_driver_sees_it() {
         with(|artifact| artifact.symbols.clear()),
         LoadError::NoSuchKernel { kernel: kernel(), key: Key([1; 32]), found: vec![] }
     );
-    let (found, need) = (ImageKind::Ptx, ImageKind::Cubin);
+    let (found, need) = (ImageKind::Cubin, ImageKind::Ptx);
     assert_eq!(
-        with(|artifact| artifact.kind = ImageKind::Ptx),
-        LoadError::ImageKind { kernel: kernel(), found, need }
+        check(&artifact(1), KERNEL, need),
+        Err(LoadError::ImageKind { kernel: kernel(), found, need })
     );
-    assert_eq!(
-        with(|artifact| artifact.image.clear()),
-        LoadError::Image { kernel: kernel(), kind: ImageKind::Cubin }
-    );
+    for kind in [ImageKind::Cubin, ImageKind::Ptx] {
+        let mut artifact = artifact(1);
+        (artifact.kind, artifact.image) = (kind, b"neither".to_vec());
+        let error = load::<Params>(&device, &artifact, 0).unwrap_err();
+        assert_eq!(error, LoadError::Image { kernel: kernel(), kind });
+    }
     assert_eq!(fake.count("cuModuleLoadData"), 0);
 }
 
