@@ -57,16 +57,17 @@ pub(super) fn threads(subject: &Subject<'_>) -> Result<Vec<Finding>, Stop> {
         workers.push((sample, subject.job(sample)?, OwnedStream::new(device)?));
     }
     let (executable, barrier) = (&executable, &barrier);
+    // The memory of both lives until both are done, as in `guards`.
     let found = thread::scope(|scope| {
-        let spawn = |(sample, mut job, stream)| {
-            scope.spawn(move || {
+        let threads = workers.iter_mut().map(|(sample, job, stream)| {
+            scope.spawn(|| {
                 barrier.wait();
                 let situation = "while another thread calls the same executable";
                 let repeats = subject.effort.thread_repeats;
-                same_bits(subject, executable, &mut job, &stream, (sample, repeats, situation))
+                same_bits(subject, executable, job, stream, (*sample, repeats, situation))
             })
-        };
-        let threads: Vec<_> = workers.into_iter().map(spawn).collect();
+        });
+        let threads: Vec<_> = threads.collect();
         let join = |thread: thread::ScopedJoinHandle<'_, _>| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
@@ -135,9 +136,12 @@ pub(super) fn guards(subject: &Subject<'_>) -> Result<Vec<Finding>, Stop> {
     let stream = OwnedStream::new(subject.cuda()?)?;
     let executable = subject.build("outside of a capture")?;
     let mut findings = Vec::new();
-    for (at, sample) in subject.samples.iter().enumerate() {
-        let mut job = subject.job(at)?;
-        eager(&executable, &mut job, &stream, stream.stream())?;
+    // The memory of all calls lives until the last one is done: an engine that keeps an address of
+    // the first reads what it should not, and not what is freed.
+    let jobs = (0..subject.samples.len()).map(|at| subject.job(at));
+    let mut jobs = jobs.collect::<Result<Vec<_>, Stop>>()?;
+    for (job, sample) in jobs.iter_mut().zip(&subject.samples) {
+        eager(&executable, job, &stream, stream.stream())?;
         findings.extend(job.written(sample)?);
     }
     Ok(findings)

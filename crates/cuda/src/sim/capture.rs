@@ -169,13 +169,15 @@ impl State {
         }
     }
 
-    /// A wait for a stream.
+    /// A wait for a stream. That of a capture is refused as such whether it is broken or not.
     pub(super) fn stream_synchronize(&mut self, stream: u64) -> Outcome<()> {
         let key = self.stream(stream)?;
-        match self.fate(key)? {
-            Fate::Record(capture) => return Err(self.forbid_in_capture(capture)),
-            Fate::Run => self.unsafe_under_capture()?,
+        if let Some(capture) = self.streams.capture(key) {
+            let id = capture.id;
+            return Err(self.forbid_in_capture(id));
         }
+        self.fate(key)?;
+        self.unsafe_under_capture()?;
         self.surface_fault()
     }
 

@@ -60,7 +60,7 @@ impl State {
                 #[expect(clippy::cast_possible_truncation, reason = "the driver answers in f32")]
                 Ok((instructions / NANOSECONDS_PER_MILLISECOND) as f32)
             }
-            (Recorded::Captured(_), _) | (_, Recorded::Captured(_)) => Err(Code::CAPTURED_EVENT),
+            (Recorded::Captured(_), _) | (_, Recorded::Captured(_)) => Err(Code::INVALID_VALUE),
             _ => Err(Code::INVALID_HANDLE),
         }
     }

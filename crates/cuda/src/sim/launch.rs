@@ -97,11 +97,9 @@ fn check_cluster(shape: &LaunchShape, cluster: [u32; 3], device: ComputeCapabili
     }
     let blocks = cluster.iter().try_fold(1_u32, |blocks, &extent| blocks.checked_mul(extent));
     let divides = |(&grid, &cluster): (&u32, &u32)| cluster != 0 && grid.is_multiple_of(cluster);
-    if !shape.grid.iter().zip(&cluster).all(divides) {
-        return Err(Code::INVALID_VALUE);
-    }
+    let is_whole = shape.grid.iter().zip(&cluster).all(divides);
     match blocks {
-        Some(blocks) if blocks <= MAX_CLUSTER_BLOCKS => Ok(()),
+        Some(blocks) if is_whole && blocks <= MAX_CLUSTER_BLOCKS => Ok(()),
         _ => Err(Code::INVALID_CLUSTER_SIZE),
     }
 }

@@ -94,6 +94,9 @@ impl State {
         let Some(program) = self.modules.modules.get(&module.raw()) else {
             return Err(self.dead("module", module.raw()));
         };
+        if name.is_empty() {
+            return Err(Code::INVALID_VALUE);
+        }
         let same = |function: &Function| function.module == module.raw() && &*function.name == name;
         let known = self.modules.functions.iter().find(|(_, function)| same(function));
         let handle = match known {
