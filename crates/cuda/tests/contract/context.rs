@@ -46,7 +46,7 @@ pub(crate) fn absent(driver: &Arc<Driver>) {
                 swizzle: Swizzle::None,
                 l2_promotion: L2Promotion::None,
             });
-            row("a tensor map (assumed)", code(map), NO_CONTEXT);
+            row("a tensor map", code(map), NO_CONTEXT);
 
             // These need none.
             let mode = driver.thread_exchange_stream_capture_mode(CaptureMode::Global);
@@ -61,11 +61,11 @@ pub(crate) fn absent(driver: &Arc<Driver>) {
             let launch = call!(driver, launch_kernel_ex(&SHAPE, stream, function, &params));
             row("a launch on a stream", code(launch), 0);
             let fill = call!(driver, memset_d8_async(memory, 0, 64, stream));
-            row("a fill on a stream (assumed)", code(fill), 0);
+            row("a fill on a stream", code(fill), 0);
             let wait = call!(driver, stream_synchronize(stream));
-            row("a wait for a stream (assumed)", code(wait), 0);
+            row("a wait for a stream", code(wait), 0);
             let status = call!(driver, stream_is_capturing(stream));
-            row("a stream's status (assumed)", code(status), 0);
+            row("a stream's status", code(status), 0);
             // So does a function (measured).
             let attribute = FunctionAttribute::SharedSizeBytes;
             let threads = call!(driver, func_get_attribute(attribute, function));

@@ -40,9 +40,9 @@ pub(crate) fn shapes(driver: &Arc<Driver>) {
         ("48 KiB", add, with(|shape| shape.dynamic_smem_bytes = 48 << 10), 0),
         ("48 KiB and a byte", add, with(|shape| shape.dynamic_smem_bytes = (48 << 10) + 1), 1),
         ("64 threads of at most 64", max64, with(|shape| shape.block = [64, 1, 1]), 0),
-        ("65 threads of at most 64 (assumed)", max64, with(|shape| shape.block = [65, 1, 1]), 1),
+        ("65 threads of at most 64", max64, with(|shape| shape.block = [65, 1, 1]), 1),
         ("32 threads of exactly 32", exactly32, SHAPE, 0),
-        ("31 of exactly 32 (assumed)", exactly32, with(|shape| shape.block = [31, 1, 1]), 1),
+        ("31 of exactly 32", exactly32, with(|shape| shape.block = [31, 1, 1]), 1),
         ("a cluster", add, with(|shape| (shape.grid[0], shape.cluster[0]) = (4, 2)), clusters(0)),
         (
             "a grid that is no multiple of the cluster",
@@ -51,7 +51,7 @@ pub(crate) fn shapes(driver: &Arc<Driver>) {
             clusters(912),
         ),
         (
-            "a cluster of 16 (assumed)",
+            "a cluster of 16",
             add,
             with(|shape| (shape.grid[0], shape.cluster[0]) = (16, 16)),
             clusters(912),
@@ -90,7 +90,7 @@ pub(crate) fn attributes(driver: &Arc<Driver>) {
         ("no static shared memory", get(FunctionAttribute::SharedSizeBytes, add), 0),
         ("local memory", get(FunctionAttribute::LocalSizeBytes, add), 0),
         ("dynamic shared memory", get(DYNAMIC, add), 48 << 10),
-        ("beside static (assumed)", get(DYNAMIC, with_static), (48 << 10) - 1024),
+        ("beside static", get(DYNAMIC, with_static), (48 << 10) - 1024),
     ] {
         differences.compare(what, found, expected);
     }
