@@ -52,6 +52,11 @@ impl Queue<'_> {
         self.current.device
     }
 
+    /// The device made current, as tensor maps want it.
+    pub fn current(&self) -> &Current<'_> {
+        &self.current
+    }
+
     /// The stream, as the driver takes it.
     pub fn raw(&self) -> u64 {
         self.stream

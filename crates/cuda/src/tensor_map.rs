@@ -4,7 +4,7 @@
 //! here. Rules: CUDA Driver API, `cuTensorMapEncodeTiled`.
 
 use crate::{
-    Driver, DriverCalls, DriverError, Swizzle, TensorMap, TensorMapElement, TensorMapSpec,
+    Current, DriverCalls, DriverError, Swizzle, TensorMap, TensorMapElement, TensorMapSpec,
 };
 
 /// Why a tensor map could not be made.
@@ -90,14 +90,15 @@ impl From<TensorMapError> for frazil_core::Error {
 }
 
 impl TensorMap {
-    /// The map of a tensor. About 100 ns on the host, and no heap.
+    /// The map of a tensor of the device that is current: without a context the driver answers
+    /// `CUDA_ERROR_INVALID_CONTEXT`. About 100 ns on the host, and no heap.
     ///
     /// # Errors
     ///
     /// [`TensorMapError`] naming the rule and the value; nothing is asked of the driver then.
-    pub fn encode(driver: &Driver, spec: &TensorMapSpec<'_>) -> Result<Self, TensorMapError> {
+    pub fn encode(current: &Current<'_>, spec: &TensorMapSpec<'_>) -> Result<Self, TensorMapError> {
         check(spec)?;
-        Ok(driver.tensor_map_encode_tiled(spec)?)
+        Ok(current.device().driver().tensor_map_encode_tiled(spec)?)
     }
 
     /// Points the map at another address, leaving the rest. About a fifth of making it anew.
@@ -105,9 +106,13 @@ impl TensorMap {
     /// # Errors
     ///
     /// [`TensorMapError::Address`] for one that is not a multiple of 16.
-    pub fn replace_address(&mut self, driver: &Driver, address: u64) -> Result<(), TensorMapError> {
+    pub fn replace_address(
+        &mut self,
+        current: &Current<'_>,
+        address: u64,
+    ) -> Result<(), TensorMapError> {
         check_address(address)?;
-        Ok(driver.tensor_map_replace_address(self, address)?)
+        Ok(current.device().driver().tensor_map_replace_address(self, address)?)
     }
 }
 
@@ -178,6 +183,7 @@ impl Swizzle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CudaDevice;
     use crate::L2Promotion;
     use crate::driver::fake::Fake;
 
@@ -268,9 +274,10 @@ mod tests {
     #[test]
     fn another_address_is_looked_at_before_it_is_written() {
         let fake = Fake::start();
-        let (driver, mut map) = (fake.driver(), TensorMap([0; 16]));
-        map.replace_address(&driver, 0x7000).unwrap();
-        let error = map.replace_address(&driver, 0x7004).unwrap_err();
+        let device = CudaDevice::open(fake.driver(), 0, None).unwrap();
+        let (current, mut map) = (device.make_current().unwrap(), TensorMap([0; 16]));
+        map.replace_address(&current, 0x7000).unwrap();
+        let error = map.replace_address(&current, 0x7004).unwrap_err();
         assert_eq!(error, TensorMapError::Address { found: 0x7004 });
         assert_eq!(map.0[0], 0x7000);
         assert_eq!(fake.count("cuTensorMapReplaceAddress"), 1);

@@ -335,12 +335,12 @@ fn maps_that_keep_the_rules_are_taken() {
             swizzle: Swizzle::None,
             ..plain
         };
-        let driver = device.driver();
+        let current = device.make_current().unwrap();
         for spec in [plain, ragged, largest, TensorMapSpec { address: 0, ..plain }] {
-            let mut map = TensorMap::encode(driver, &spec).unwrap();
+            let mut map = TensorMap::encode(&current, &spec).unwrap();
             let address = memory.addr() + 4096;
-            map.replace_address(driver, address).unwrap();
-            let anew = TensorMap::encode(driver, &TensorMapSpec { address, ..spec }).unwrap();
+            map.replace_address(&current, address).unwrap();
+            let anew = TensorMap::encode(&current, &TensorMapSpec { address, ..spec }).unwrap();
             assert_eq!(map, anew, "{spec:?}");
         }
     });

@@ -116,7 +116,11 @@ const CALLS: &[(&str, Call)] = &[
         let attribute = FunctionAttribute::MaxDynamicSharedSizeBytes;
         nothing(call!(made.driver, func_set_attribute(made.function, attribute, 60_000)))
     }),
-    ("cuModuleUnload", |made| nothing(call!(made.driver, module_unload(made.module)))),
+    // Another module than the captured kernel's, whose node could not be described without it.
+    ("cuModuleUnload", |made| {
+        let module = call!(made.driver, module_load_data(PTX.as_bytes()))?;
+        nothing(call!(made.driver, module_unload(module)))
+    }),
     ("cuStreamCreate", |made| made.driver.stream_create().map(Left::Stream)),
     ("cuStreamDestroy", |made| {
         let stream = made.driver.stream_create()?;
