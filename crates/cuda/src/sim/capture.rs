@@ -144,6 +144,17 @@ impl State {
         Code::CAPTURE_UNSUPPORTED
     }
 
+    /// A launch that is refused breaks the capture of its stream, as it was measured to.
+    pub(super) fn refused_launch(&mut self, stream: u64, code: Code) -> Code {
+        match self.stream(stream) {
+            Ok(key) => {
+                self.streams.invalidate(|capture| capture.stream == key);
+                code
+            }
+            Err(no_stream) => no_stream,
+        }
+    }
+
     /// A wait for an event that a capture recorded: it breaks that capture, if it is not ended.
     pub(super) fn forbid_captured_event(&mut self, capture: u64) -> Code {
         self.streams.invalidate(|other| other.id == capture);

@@ -35,7 +35,9 @@ impl State {
         let Some(loaded) = self.modules.function(function) else {
             return Err(self.dead("function", function.raw()));
         };
-        check(shape, loaded, &self.props)?;
+        if let Err(code) = check(shape, loaded, &self.props) {
+            return Err(self.refused_launch(stream, code));
+        }
         let (kernel, declared) = (Arc::clone(&loaded.name), loaded.entry.param_bytes);
         if params.len() as u64 != declared {
             let (kernel, found) = (kernel.to_string(), params.len() as u64);

@@ -121,6 +121,9 @@ const CALLS: &[(&str, Call)] = &[
         let module = call!(made.driver, module_load_data(PTX.as_bytes()))?;
         nothing(call!(made.driver, module_unload(module)))
     }),
+    ("refused launch capturing", |made| {
+        nothing(launch(made, &LaunchShape { block: [0, 1, 1], ..SHAPE }, made.capturing))
+    }),
     ("cuStreamCreate", |made| made.driver.stream_create().map(Left::Stream)),
     ("cuStreamDestroy", |made| {
         let stream = made.driver.stream_create()?;
@@ -200,9 +203,6 @@ const DERIVED: &[(&str, &str, Call)] = &[
 /// Calls that the table does not have and that answer alike in every column: the code, and the nodes
 /// of the graph.
 const ALIKE: &[(&str, i32, usize, Call)] = &[
-    ("a launch of no threads", 1, 1, |made| {
-        nothing(launch(made, &LaunchShape { block: [0, 1, 1], ..SHAPE }, made.capturing))
-    }),
     ("an event recorded by the capturing stream", 0, 1, |made| {
         nothing(call!(made.driver, event_record(made.event, made.capturing)))
     }),
