@@ -119,6 +119,11 @@ impl Nvrtc {
             NotOpened::Unloadable(reason) => Refusal::Unloadable(reason),
             NotOpened::Lacks(symbol) => Refusal::Lacks(symbol),
         })?;
+        Self::of_table(table, path)
+    }
+
+    /// Asks an open library what it is; of one that is too old nothing but its version.
+    fn of_table(table: Table, path: &Path) -> Result<Self, Refusal> {
         let version = version(&table)?;
         if version < OLDEST_NVRTC {
             return Err(Refusal::TooOld { found: version, need: OLDEST_NVRTC });

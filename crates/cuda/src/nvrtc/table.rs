@@ -29,6 +29,19 @@ macro_rules! table {
                     $field: *unsafe { library.get($symbol) }.map_err(|_| $symbol)?,
                 )*})
             }
+
+            /// One whose functions end the process, for tests to replace those they expect.
+            #[cfg(test)]
+            pub(super) fn of_none() -> Self {
+                Self {$(
+                    $field: {
+                        unsafe extern "C" fn unexpected($(_: $argument),*) -> $answer {
+                            std::process::abort()
+                        }
+                        unexpected
+                    },
+                )*}
+            }
         }
     };
 }

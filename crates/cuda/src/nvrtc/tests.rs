@@ -1,9 +1,13 @@
 //! Computers without an NVRTC that can be used: what is said of them, and how to get one.
 
+use std::ffi::c_int;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::{GET_NVRTC, NoNvrtc, Nvrtc, Refusal};
+use frazil_core::Version;
+
+use super::table::{Code, Table};
+use super::{GET_NVRTC, NoNvrtc, Nvrtc, OLDEST_NVRTC, Refusal};
 use crate::find::fixtures::Tree;
 
 fn open(tree: &Tree) -> NoNvrtc {
@@ -68,4 +72,22 @@ fn every_file_that_cannot_be_opened_is_told_with_the_loaders_words() {
 fn a_library_without_the_functions_is_told_by_the_first_it_lacks() {
     let library = foreign_library().expect("this process has a library of C");
     assert_eq!(Nvrtc::at(&library).unwrap_err(), Refusal::Lacks("nvrtcVersion"));
+}
+
+/// What `nvrtcVersion` of CUDA 11.8 answers.
+unsafe extern "C" fn version_11_8(major: *mut c_int, minor: *mut c_int) -> Code {
+    // SAFETY: both numbers are the caller's to be written.
+    unsafe { major.write(11) };
+    // SAFETY: as above.
+    unsafe { minor.write(8) };
+    0
+}
+
+#[test]
+fn one_that_is_too_old_is_told_by_its_version_and_asked_nothing_else() {
+    let table = Table { version: version_11_8, ..Table::of_none() };
+    let error = Nvrtc::of_table(table, Path::new("libnvrtc.so.11.8")).unwrap_err();
+    assert_eq!(error, Refusal::TooOld { found: Version::new(11, 8, 0), need: OLDEST_NVRTC });
+    let text = error.to_string();
+    assert!(text.contains("11.8") && text.contains("12.0"), "{text}");
 }
