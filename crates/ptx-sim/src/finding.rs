@@ -84,6 +84,11 @@ pub enum FindingKind {
         /// Where one of the missing lanes stands.
         stands_at: Place,
     },
+    /// Threads execute an instruction that needs a warp of 32, some of which have exited or never were.
+    PartialWarp {
+        /// Lanes that are not there.
+        missing: u32,
+    },
     /// Threads execute an instruction whose mask of members leaves them out.
     NotMember {
         /// Lanes that execute it and are not members.
@@ -176,6 +181,9 @@ impl fmt::Display for FindingKind {
             Self::Divergence { waiting, missing, stands_at } => {
                 write!(f, "lanes {waiting:#010x} wait for lanes {missing:#010x}, ")?;
                 write!(f, "of which one stands at {stands_at}")
+            }
+            Self::PartialWarp { missing } => {
+                write!(f, "lanes {missing:#010x} of the warp are not there, and all are needed")
             }
             Self::NotMember { lanes } => {
                 write!(f, "lanes {lanes:#010x} are not in the mask of members")

@@ -39,9 +39,10 @@
 //!
 //! An instruction that is not modelled is an error of [`Module::parse`] that names it and its line; it is never skipped.
 //! Modelled are the integer, logic, shift, comparison, selection, conversion and basic floating-point instructions,
-//! loads, stores and atomics in all spaces, barriers of blocks, exchanges inside of warps, calls. Not yet: tensor cores,
-//! asynchronous copies, `mbarrier`, shared memory of clusters, textures, 128-bit registers. The order of accesses to
-//! global memory is that of the run; races there are not looked for.
+//! loads, stores and atomics in all spaces, barriers of blocks, exchanges inside of warps, calls, `ldmatrix`, `stmatrix`,
+//! `mma` of f16, bf16 and tf32. Not yet: other tensor-core instructions, asynchronous copies, `mbarrier`, shared memory of
+//! clusters, textures, 128-bit registers. The order of accesses to global memory is that of the run; races there are not
+//! looked for.
 
 #![forbid(unsafe_code)]
 

@@ -97,15 +97,18 @@ pub(crate) fn add_to_odd(a: f64, b: f64) -> f64 {
     f64::from_bits(if (error > 0.0) == (sum > 0.0) { bits + 1 } else { bits - 1 })
 }
 
+/// 2^-24
+const SUBNORMAL_UNIT: f32 = 1.0 / 16_777_216.0;
+
 pub(crate) fn f16_to_f32(bits: u16) -> f32 {
     let sign = u32::from(bits >> 15) << 31;
     let exponent = u32::from(bits >> 10 & 31);
     let fraction = u32::from(bits & 0x3ff);
     match exponent {
-        // 2^-24 is the unit of subnormal numbers.
+        // 2^-24 is the unit of subnormal numbers, all of which an f32 holds exactly.
         0 => {
-            let magnitude = f64::from(fraction) / f64::from(1 << 24);
-            f32::from_bits(round(magnitude, F32, Rounding::Nearest) | sign)
+            let magnitude = f32::from(bits & 0x3ff) * SUBNORMAL_UNIT;
+            f32::from_bits(magnitude.to_bits() | sign)
         }
         31 => f32::from_bits(sign | 0x7f80_0000 | fraction << 13),
         _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),

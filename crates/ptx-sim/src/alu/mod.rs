@@ -12,6 +12,7 @@ mod float;
 mod half;
 mod integer;
 mod integer_wide;
+mod matrix;
 
 pub(crate) use atomic::{modify, reduce, splat};
 pub(crate) use bits::bit_map;
@@ -21,6 +22,9 @@ pub(crate) use convert::{Conversion, Rounding, convert};
 pub(crate) use float::{FloatMap, FloatModifiers, float_map};
 pub(crate) use integer::{int1, int2, int3};
 pub(crate) use integer_wide::{multiply_add_24, multiply_hi, multiply_wide};
+pub(crate) use matrix::{
+    Accumulator, MatrixElement, MatrixProduct, MatrixRows, collect, spread, transpose,
+};
 
 pub(crate) const LANES: usize = 32;
 

@@ -235,8 +235,15 @@ impl<'c, 'a> FunctionDecoder<'c, 'a> {
             return Ok(op);
         }
         let mut modifiers = modifiers;
-        let families =
-            [Self::arithmetic, Self::bits, Self::moves, Self::conversion, Self::memory, Self::warp];
+        let families = [
+            Self::arithmetic,
+            Self::bits,
+            Self::moves,
+            Self::conversion,
+            Self::memory,
+            Self::warp,
+            Self::matrix,
+        ];
         for family in families {
             if let Some(op) = family(self, name, &mut modifiers, operands) {
                 let op = op?;

@@ -6,6 +6,7 @@ mod constants;
 mod control;
 mod conversion;
 mod function;
+mod matrix;
 mod memory;
 mod modifiers;
 mod moves;

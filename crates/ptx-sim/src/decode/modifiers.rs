@@ -42,9 +42,14 @@ impl<'a> Modifiers<'a> {
         Ok(self.parts.remove(0))
     }
 
+    /// The last part, as it is written.
+    pub(super) fn last(&mut self) -> Result<&'a str, Refusal> {
+        self.parts.pop().ok_or_else(|| Refusal::unmodelled("it has no type"))
+    }
+
     /// The type, which stands last.
     pub(super) fn ty(&mut self) -> Result<ScalarType, Refusal> {
-        let last = self.parts.pop().ok_or_else(|| Refusal::unmodelled("it has no type"))?;
+        let last = self.last()?;
         ScalarType::parse(last).ok_or_else(|| Refusal::unmodelled(format!("type `.{last}`")))
     }
 

@@ -14,7 +14,7 @@ use crate::types::Space;
 
 /// Bytes of an access, in the memory that holds them.
 #[derive(Clone, Copy)]
-enum Target {
+pub(super) enum Target {
     Memory { allocation: usize, at: usize },
     Shared { at: usize },
     Local { at: usize },
@@ -22,12 +22,12 @@ enum Target {
 }
 
 /// What the lanes of one instruction share.
-struct Instruction<'i> {
-    pc: u32,
-    frame: Frame,
-    mask: u32,
-    access: &'i Access,
-    addresses: Lanes,
+pub(super) struct Instruction<'i> {
+    pub(super) pc: u32,
+    pub(super) frame: Frame,
+    pub(super) mask: u32,
+    pub(super) access: &'i Access,
+    pub(super) addresses: Lanes,
 }
 
 pub(super) fn execute(
@@ -76,7 +76,7 @@ impl Instruction<'_> {
     }
 }
 
-fn addresses(warp: &Warp, constants: &[Lanes], frame: Frame, address: Address) -> Lanes {
+pub(super) fn addresses(warp: &Warp, constants: &[Lanes], frame: Frame, address: Address) -> Lanes {
     let offset = address.offset;
     match address.base {
         AddressBase::Wide(source) => {
@@ -91,11 +91,11 @@ fn addresses(warp: &Warp, constants: &[Lanes], frame: Frame, address: Address) -
     }
 }
 
-struct Accesses<'a, 'm, 'i> {
-    machine: &'a mut Machine<'m>,
-    common: &'a mut Common,
-    warp: &'a mut Warp,
-    instruction: Instruction<'i>,
+pub(super) struct Accesses<'a, 'm, 'i> {
+    pub(super) machine: &'a mut Machine<'m>,
+    pub(super) common: &'a mut Common,
+    pub(super) warp: &'a mut Warp,
+    pub(super) instruction: Instruction<'i>,
 }
 
 impl Accesses<'_, '_, '_> {
@@ -161,7 +161,7 @@ impl Accesses<'_, '_, '_> {
 
     /// Where the access of a lane lies, if it may be made.
     #[inline]
-    fn locate(&mut self, lane: usize, writes: bool) -> Result<Target, Stopped> {
+    pub(super) fn locate(&mut self, lane: usize, writes: bool) -> Result<Target, Stopped> {
         let access = self.instruction.access;
         let mut address = self.instruction.addresses[lane];
         let mut space = access.space;
@@ -235,13 +235,18 @@ impl Accesses<'_, '_, '_> {
     }
 
     #[cold]
-    fn refuse(&mut self, kind: FindingKind, lane: usize) -> Result<Target, Stopped> {
+    pub(super) fn refuse(&mut self, kind: FindingKind, lane: usize) -> Result<Target, Stopped> {
         self.machine.report_lanes(kind, self.instruction.pc, self.warp, 1 << lane)?;
         Err(Stopped)
     }
 
     #[inline]
-    fn check_written(&mut self, lane: usize, target: Target, used: u32) -> Result<(), Stopped> {
+    pub(super) fn check_written(
+        &mut self,
+        lane: usize,
+        target: Target,
+        used: u32,
+    ) -> Result<(), Stopped> {
         let access = self.instruction.access;
         let bytes = usize::from(access.bytes) * usize::from(access.count);
         let unwritten = match target {
@@ -269,7 +274,12 @@ impl Accesses<'_, '_, '_> {
 
     /// Tells the detector of races.
     #[inline]
-    fn note(&mut self, lane: usize, target: Target, writes: bool) -> Result<(), Stopped> {
+    pub(super) fn note(
+        &mut self,
+        lane: usize,
+        target: Target,
+        writes: bool,
+    ) -> Result<(), Stopped> {
         let Instruction { pc, access, .. } = self.instruction;
         let races = &mut self.common.races;
         let warp = self.warp.index;

@@ -7,6 +7,7 @@ mod call;
 mod compute;
 mod exchange;
 mod machine;
+mod matrix;
 mod race;
 mod schedule;
 mod special;

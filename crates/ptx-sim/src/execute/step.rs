@@ -3,10 +3,10 @@
 use super::block::Common;
 use super::machine::Machine;
 use super::warp::{Fragment, FragmentState, Warp, lanes};
-use super::{Stopped, access, barrier, call, compute, exchange};
+use super::{Stopped, access, barrier, call, compute, exchange, matrix};
 use crate::alu::Lane;
 use crate::finding::FindingKind;
-use crate::program::Op;
+use crate::program::{Op, Source};
 
 /// Why a warp's turn has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,19 +146,7 @@ fn step(
     match &instruction.op {
         Op::Branch { target } => Ok(branch(warp, fragment, mask, *target)),
         Op::BranchIndexed { targets, index } => {
-            let index = *warp.read(&machine.constants, frame, *index);
-            for lane in lanes(mask) {
-                let index = u32::read(index[lane]);
-                let Some(target) = targets.get(index as usize) else {
-                    let targets = u32::try_from(targets.len()).unwrap_or(u32::MAX);
-                    let kind = FindingKind::BranchIndex { index, targets };
-                    machine.report_lanes(kind, pc, warp, 1 << lane)?;
-                    return Err(Stopped);
-                };
-                warp.split(fragment, 1 << lane, *target, FragmentState::Ready);
-            }
-            warp.fragments[fragment].pc += 1;
-            Ok(Flow::Changed)
+            branch_indexed(machine, warp, fragment, mask, (targets, *index))
         }
         Op::Call(op) => {
             let whole = warp.fragments[fragment].mask;
@@ -201,6 +189,10 @@ fn step(
         | Op::Match { .. }
         | Op::Reduce { .. }
         | Op::Elect { .. } => exchange::execute(machine, warp, fragment, mask),
+        Op::LoadMatrix(_)
+        | Op::StoreMatrix(_)
+        | Op::TransposeMatrix { .. }
+        | Op::MatrixProduct(_) => matrix::execute(machine, common, warp, fragment, mask),
         Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } => {
             access::execute(machine, common, warp, fragment, mask)?;
             Ok(Flow::Next)
@@ -221,6 +213,30 @@ fn branch(warp: &mut Warp, fragment: usize, mask: u32, target: u32) -> Flow {
         warp.fragments[fragment].pc += 1;
     }
     Flow::Changed
+}
+
+fn branch_indexed(
+    machine: &mut Machine<'_>,
+    warp: &mut Warp,
+    fragment: usize,
+    mask: u32,
+    (targets, index): (&[u32], Source),
+) -> Result<Flow, Stopped> {
+    let at = &warp.fragments[fragment];
+    let pc = at.pc;
+    let index = *warp.read(&machine.constants, at.frame, index);
+    for lane in lanes(mask) {
+        let index = u32::read(index[lane]);
+        let Some(target) = targets.get(index as usize) else {
+            let targets = u32::try_from(targets.len()).unwrap_or(u32::MAX);
+            let kind = FindingKind::BranchIndex { index, targets };
+            machine.report_lanes(kind, pc, warp, 1 << lane)?;
+            return Err(Stopped);
+        };
+        warp.split(fragment, 1 << lane, *target, FragmentState::Ready);
+    }
+    warp.fragments[fragment].pc += 1;
+    Ok(Flow::Changed)
 }
 
 /// Joins the bits of a comparison with a predicate.

@@ -1,8 +1,10 @@
 //! What decoding makes and execution runs: typed instructions over numbered registers.
 
+mod matrix;
 mod op;
 mod place;
 
+pub(crate) use matrix::{MatrixAccess, MatrixProductOp};
 pub(crate) use op::*;
 pub(crate) use place::{Location, PlaceTable};
 pub use place::{Place, SourceLine};

@@ -1,5 +1,6 @@
 //! Typed instructions. Decoding has checked every operand, so that execution need not.
 
+use super::{MatrixAccess, MatrixProductOp};
 use crate::alu::{Compare, Conversion, FloatMap, Map};
 use crate::types::Space;
 
@@ -369,6 +370,14 @@ pub(crate) enum Op {
     ActiveMask {
         d: Register,
     },
+    LoadMatrix(Box<MatrixAccess<Register>>),
+    StoreMatrix(Box<MatrixAccess<Source>>),
+    /// `movmatrix`: the transposed of a matrix that is spread over the lanes.
+    TransposeMatrix {
+        d: Register,
+        a: Source,
+    },
+    MatrixProduct(Box<MatrixProductOp>),
     /// A fence: a point of the memory order.
     Fence,
     /// `griddepcontrol`: a point between grids that follow each other.

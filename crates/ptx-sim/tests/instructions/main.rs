@@ -11,6 +11,7 @@ mod convert;
 mod exchange;
 mod float;
 mod integer;
+mod matrix;
 mod memory;
 mod mov;
 
