@@ -10,11 +10,13 @@ use crate::{
     Role, Stream, StrideRule, TensorId, WORKSPACE_ALIGN, Workspace, WorkspaceError,
 };
 
+/// `views` is where the call's tensors are written, so that nothing of their size is moved.
 pub(super) fn checked<'a>(
     executable: &'a Executable,
     bindings: &Bindings<'_>,
     workspace: &Workspace<'_>,
     stream: Stream,
+    views: &'a mut [Option<View>; MAX_BINDINGS],
 ) -> Result<Call<'a>, Error> {
     let device = executable.device.id();
     let facts = executable.plan.facts();
@@ -25,9 +27,9 @@ pub(super) fn checked<'a>(
             return Err(BindingError::Unknown { id: binding.id }.into());
         }
     }
-    let mut views = [None; MAX_BINDINGS];
+    let mut spans = [Span::default(); MAX_BINDINGS];
     let mut overridden = false;
-    for (port, view) in ports.iter().zip(&mut views) {
+    for ((port, view), span) in ports.iter().zip(&mut *views).zip(&mut spans) {
         let desc = port.desc();
         let binding = bindings
             .get(desc.id())
@@ -38,14 +40,32 @@ pub(super) fn checked<'a>(
             check_override(port, geometry, rules)?;
             check_override_strides(ports, port, geometry, rules)?;
         }
-        *view = Some(bound(port, binding, device)?);
+        let (bound, bytes) = bound(port, binding, device)?;
+        *span = Span { addr: bound.addr, bytes };
+        *view = Some(bound);
     }
     if overridden {
-        check_overrides_agree(facts, &Effective { ports, views: &views })?;
+        check_overrides_agree(facts, &Effective { ports, views })?;
     }
     check_workspace(workspace, executable.plan.workspace_bytes(), device)?;
-    check_sharing(ports, &views, workspace)?;
+    check_sharing(ports, (views, &spans), workspace)?;
     Ok(Call { ports, views, workspace: workspace.buffer.addr(), device, stream })
+}
+
+/// Addresses from the first element to the last, computed once a call: every pair is compared.
+#[derive(Clone, Copy, Default)]
+struct Span {
+    addr: u64,
+    bytes: u64,
+}
+
+impl Span {
+    /// Whether both hold an address. Neither wraps around: bindings are checked for it.
+    fn meets(self, other: Self) -> bool {
+        let begins_before_the_end =
+            self.addr < other.addr + other.bytes && other.addr < self.addr + self.bytes;
+        begins_before_the_end && self.bytes > 0 && other.bytes > 0
+    }
 }
 
 fn check_stream(stream: Stream, device: DeviceId) -> Result<(), BindingError> {
@@ -59,8 +79,12 @@ fn check_stream(stream: Stream, device: DeviceId) -> Result<(), BindingError> {
     Err(BindingError::Stream { found, need: device })
 }
 
-/// One buffer against one port.
-fn bound(port: &Port, binding: &Binding<'_>, device: DeviceId) -> Result<View, BindingError> {
+/// One buffer against one port; the bytes that the tensor spans.
+fn bound(
+    port: &Port,
+    binding: &Binding<'_>,
+    device: DeviceId,
+) -> Result<(View, u64), BindingError> {
     let desc = port.desc();
     let buffer = &binding.buffer;
     let tensor = || desc.name().to_owned();
@@ -86,7 +110,7 @@ fn bound(port: &Port, binding: &Binding<'_>, device: DeviceId) -> Result<View, B
     if need > 0 && addr % u64::from(desc.align()) != 0 {
         return Err(BindingError::Misaligned { tensor: tensor(), addr, need: desc.align() });
     }
-    Ok(View { addr, geometry })
+    Ok((View { addr, geometry }, need))
 }
 
 /// One override against the declaration.
@@ -233,30 +257,27 @@ fn check_workspace(
 /// The workspace overlaps nothing; an output shares no address with any other tensor.
 fn check_sharing(
     ports: &Ports,
-    views: &[Option<View>; MAX_BINDINGS],
+    (views, spans): (&[Option<View>; MAX_BINDINGS], &[Span; MAX_BINDINGS]),
     workspace: &Workspace<'_>,
 ) -> Result<(), Error> {
-    let scratch = (workspace.buffer.addr(), workspace.buffer.bytes());
-    for (at, (port, view)) in ports.iter().zip(views).enumerate() {
-        let Some(view) = view else { continue };
-        let element = port.desc().dtype().bytes();
-        let bytes = view.geometry.span() * element;
-        if bytes > 0
-            && scratch.1 > 0
-            && view.addr < scratch.0 + scratch.1
-            && scratch.0 < view.addr + bytes
-        {
+    let scratch = Span { addr: workspace.buffer.addr(), bytes: workspace.buffer.bytes() };
+    for (at, (port, span)) in ports.iter().zip(spans).enumerate() {
+        if span.meets(scratch) {
             return Err(WorkspaceError::Overlap { tensor: port.desc().name().into() }.into());
         }
         if !port.is_output() {
             continue;
         }
-        for (other_at, (other, other_view)) in ports.iter().zip(views).enumerate() {
-            let Some(other_view) = other_view else {
+        for (other_at, (other, other_span)) in ports.iter().zip(spans).enumerate() {
+            // Nearly every pair ends here: axes are looked at for those that do not.
+            if other_at == at || !span.meets(*other_span) {
+                continue;
+            }
+            let (Some(view), Some(other_view)) = (&views[at], &views[other_at]) else {
                 continue;
             };
-            let other_element = other.desc().dtype().bytes();
-            if other_at != at && may_share((view, element), (other_view, other_element)) {
+            let element = |port: &Port| port.desc().dtype().bytes();
+            if may_share((view, element(port)), (other_view, element(other))) {
                 let (tensor, other) = (port.desc().name().into(), other.desc().name().into());
                 return Err(BindingError::Overlap { tensor, other }.into());
             }

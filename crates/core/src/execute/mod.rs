@@ -57,7 +57,8 @@ impl Executable {
         stream: Stream,
     ) -> Result<(), Error> {
         let _use = bindings.start_use()?;
-        let call = check::checked(self, bindings, &workspace, stream)?;
+        let mut views = [None; MAX_BINDINGS];
+        let call = check::checked(self, bindings, &workspace, stream, &mut views)?;
         // SAFETY: the call was checked against the plan that the launch was built from, by the
         // engine that laid out its workspace, and goes nowhere else.
         #[expect(unsafe_code, reason = "the one place where calls are launched")]
@@ -80,7 +81,7 @@ pub struct View {
 #[derive(Debug)]
 pub struct Call<'a> {
     ports: &'a Ports,
-    views: [Option<View>; MAX_BINDINGS],
+    views: &'a [Option<View>; MAX_BINDINGS],
     workspace: u64,
     device: DeviceId,
     stream: Stream,

@@ -19,7 +19,7 @@ impl Compiler for Forbidden {
     fn compile(&self, request: &Request) -> Result<Artifact, Error> {
         Err(Error::Compile {
             kernel: request.symbol.to_string(),
-            options: request.options(),
+            options: request.options(self.0.version),
             log: "compiling is forbidden here".into(),
         })
     }

@@ -27,7 +27,7 @@ impl Key {
             ImageKind::Cubin => b"cubin",
             ImageKind::Ptx => b"ptx",
         });
-        let options = request.options();
+        let options = request.options(build.version);
         hash.number(options.len() as u64);
         options.iter().for_each(|option| hash.field(option.as_bytes()));
         for number in [build.version.major, build.version.minor, build.version.patch] {

@@ -17,7 +17,7 @@ mod symbols;
 use std::borrow::Cow;
 use std::fmt;
 
-use frazil_core::{Config, Error};
+use frazil_core::{Config, Error, Version};
 
 pub use arch::Arch;
 pub use forbidden::Forbidden;
@@ -44,9 +44,9 @@ pub struct Request {
 }
 
 impl Request {
-    /// Options that the compiler is given.
-    pub fn options(&self) -> Vec<String> {
-        options::options(self.arch, self.kind)
+    /// Options that an NVRTC of this version is given.
+    pub fn options(&self, nvrtc: Version) -> Vec<String> {
+        options::options(self.arch, self.kind, nvrtc)
     }
 }
 
@@ -69,7 +69,7 @@ impl Compiler for Nvrtc {
     }
 
     fn compile(&self, request: &Request) -> Result<Artifact, Error> {
-        let options = request.options();
+        let options = request.options(self.build().version);
         let fault = |log: String| Error::Compile {
             kernel: format!("{} in {}", request.symbol, request.source.path()),
             options: options.clone(),
