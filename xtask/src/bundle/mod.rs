@@ -32,18 +32,29 @@ impl Options {
     pub(crate) fn parse(args: &[&str]) -> Result<Self, Failure> {
         match args {
             [] => Ok(Self { out: root().join("bundle") }),
-            ["--out", folder] => Ok(Self { out: folder.into() }),
-            [arg] if arg.starts_with("--out=") => Ok(Self { out: arg["--out=".len()..].into() }),
-            _ => Err(format!("`{}` are no options of bundle", args.join(" "))),
+            ["--out", folder] => Self::into_folder(folder),
+            [arg] if arg.starts_with("--out=") => Self::into_folder(&arg["--out=".len()..]),
+            _ => {
+                Err(format!("bundle takes --out FOLDER and nothing else, not `{}`", args.join(" ")))
+            }
+        }
+    }
+
+    fn into_folder(folder: &str) -> Result<Self, Failure> {
+        match folder {
+            "" => Err("--out names no folder".into()),
+            folder => Ok(Self { out: folder.into() }),
         }
     }
 }
 
 /// Builds the programs, lays them out with the files of the repository, and packs them.
 pub(crate) fn bundle(options: &Options) -> Result<(), Failure> {
-    let built = build::build(&root())?;
     let name = format!("frazil-bundle-{}", std::env::consts::ARCH);
     let folder = options.out.join(&name);
+    // Before minutes of building: where it cannot be made, nothing can be put into it.
+    make_empty(&folder)?;
+    let built = build::build(&root())?;
     lay_out(&folder, &built)?;
     let (newest, whose) = newest_glibc(&folder)?;
     if newest > MAX_GLIBC {
@@ -52,7 +63,7 @@ pub(crate) fn bundle(options: &Options) -> Result<(), Failure> {
     let archive = options.out.join(format!("{name}.tar.xz"));
     let bytes = pack::pack(&folder, &archive)?;
     // What is left is the archive alone: it is what travels.
-    fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    fs::remove_dir_all(&folder).map_err(|error| fault(&folder, error))?;
     let num = |kind| built.iter().filter(|artifact| artifact.program.kind == kind).count();
     let tests = num(Kind::Unit) + num(Kind::Integration);
     say(&format!(
@@ -65,18 +76,23 @@ pub(crate) fn bundle(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fills a folder, empty before, with what the archive is to hold.
-fn lay_out(folder: &Path, built: &[build::Artifact]) -> Result<(), Failure> {
-    let fault = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+fn fault(path: &Path, error: std::io::Error) -> Failure {
+    format!("{}: {error}", path.display())
+}
+
+/// Makes a folder with nothing in it.
+fn make_empty(folder: &Path) -> Result<(), Failure> {
     match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(fault(folder, error));
-        }
-        _ => {}
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(fault(folder, error)),
+        _ => fs::create_dir_all(folder).map_err(|error| fault(folder, error)),
     }
+}
+
+/// Fills an empty folder with what the archive is to hold.
+fn lay_out(folder: &Path, built: &[build::Artifact]) -> Result<(), Failure> {
     let programs = folder.join(PROGRAMS);
     for new in [&programs, &folder.join("tmp")] {
-        fs::create_dir_all(new).map_err(|error| fault(new, error))?;
+        fs::create_dir(new).map_err(|error| fault(new, error))?;
     }
     for artifact in built {
         let to = programs.join(&artifact.program.file);
@@ -135,11 +151,10 @@ fn make_executable(_: &Path) -> std::io::Result<()> {
 /// The newest version of glibc that a program of the bundle needs, and whose it is.
 fn newest_glibc(folder: &Path) -> Result<(glibc::Version, String), Failure> {
     let folder = folder.join(PROGRAMS);
-    let fault = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut newest = (glibc::Version(2, 0), String::new());
-    for entry in fs::read_dir(&folder).map_err(fault)? {
-        let path = entry.map_err(fault)?.path();
-        let program = fs::read(&path).map_err(fault)?;
+    for entry in fs::read_dir(&folder).map_err(|error| fault(&folder, error))? {
+        let path = entry.map_err(|error| fault(&folder, error))?.path();
+        let program = fs::read(&path).map_err(|error| fault(&path, error))?;
         if let Some(version) = glibc::newest(&program).filter(|version| *version > newest.0) {
             newest = (version, path.display().to_string());
         }
@@ -157,7 +172,27 @@ mod tests {
         for args in [&["--out", "some/folder"][..], &["--out=some/folder"]] {
             assert_eq!(Options::parse(args), Ok(Options { out: "some/folder".into() }), "{args:?}");
         }
-        assert!(Options::parse(&["--out"]).is_err() && Options::parse(&["folder"]).is_err());
+        for args in [&["--out"][..], &["folder"], &["--out", ""], &["--out="], &["--out", "a", "b"]]
+        {
+            let told = Options::parse(args).unwrap_err();
+            assert!(told.contains("--out"), "{args:?}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_told_before_anything_is_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let told = bundle(&Options { out: file.clone() }).unwrap_err();
+        assert!(told.starts_with(file.to_str().unwrap()), "{told}");
+        // What an earlier bundle left is gone, and no more than that.
+        let (old, beside) = (folder.path().join("old"), folder.path().join("beside"));
+        [&old, &beside].into_iter().for_each(|made| fs::create_dir(made).unwrap());
+        fs::write(old.join("left"), "").unwrap();
+        make_empty(&old).unwrap();
+        assert_eq!(fs::read_dir(&old).unwrap().count(), 0);
+        assert!(beside.is_dir() && file.is_file());
     }
 
     /// A checkout with a link, as crates have to what lies outside them, is copied as it is.

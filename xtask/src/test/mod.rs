@@ -46,6 +46,26 @@ impl Options {
         }
         Ok(options)
     }
+
+    /// Whether every tier that is named is there, and every one that is required runs.
+    fn check(&self, tiers: &[&str]) -> Result<(), Failure> {
+        for named in self.tiers.iter().chain(&self.require) {
+            if !tiers.contains(&named.as_str()) {
+                let tiers = tiers.join(", ");
+                return Err(format!(
+                    "tier `{named}` is asked for, and there is none; tiers: {tiers}"
+                ));
+            }
+        }
+        match self.require.iter().find(|required| !self.runs(required)) {
+            Some(left_out) => Err(format!("tier {left_out} is required, and --tier leaves it out")),
+            None => Ok(()),
+        }
+    }
+
+    fn runs(&self, tier: &str) -> bool {
+        self.tiers.is_empty() || self.tiers.iter().any(|named| named == tier)
+    }
 }
 
 pub(crate) fn test(options: &Options) -> Result<(), Failure> {
@@ -54,15 +74,8 @@ pub(crate) fn test(options: &Options) -> Result<(), Failure> {
         None => tiers::of_workspace(&root()),
         Some(prebuilt) => tiers::of_programs(prebuilt),
     };
-    let names: Vec<&str> = tiers.iter().map(|tier| tier.name).collect();
-    for named in options.tiers.iter().chain(&options.require) {
-        if !names.contains(&named.as_str()) {
-            let names = names.join(", ");
-            return Err(format!("tier `{named}` is asked for, and there is none; tiers: {names}"));
-        }
-    }
-    let is_named = |name: &str| options.tiers.iter().any(|named| named == name);
-    tiers.retain(|tier| options.tiers.is_empty() || is_named(tier.name));
+    options.check(&tiers.iter().map(|tier| tier.name).collect::<Vec<_>>())?;
+    tiers.retain(|tier| options.runs(tier.name));
     let mut results = Vec::new();
     for tier in &tiers {
         say(&format!("\n== tier {}", tier.name))?;
@@ -130,6 +143,28 @@ mod tests {
         assert_eq!(options, Ok(expected));
         for wrong in [&["--require"][..], &["--short"], &["--short", "unit"], &["--long=1"]] {
             assert!(Options::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn tiers_that_are_named_are_there_and_those_required_run() {
+        for (args, fault) in [
+            (&[][..], None),
+            (&["--tier", "unit", "--require", "unit"], None),
+            (&["--require", "unit,compile"], None),
+            (&["--require", "nonsense"], Some("tier `nonsense` is asked for, and there is none")),
+            (&["--tier", "unit,"], Some("tier `` is asked for, and there is none")),
+            (
+                &["--tier", "unit", "--require", "unit,compile"],
+                Some("tier compile is required, and --tier leaves it out"),
+            ),
+        ] {
+            let found = Options::parse(args).unwrap().check(&["unit", "compile"]).err();
+            let is_told = match (&found, fault) {
+                (Some(found), Some(fault)) => found.starts_with(fault),
+                (found, fault) => found.is_none() && fault.is_none(),
+            };
+            assert!(is_told, "{args:?}: {found:?}");
         }
     }
 
