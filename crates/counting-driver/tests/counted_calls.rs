@@ -71,16 +71,16 @@ fn results_by_value_come_back() {
     #[repr(C)]
     struct Large([u64; 6]);
     with_fake_driver("results_by_value_come_back", |calls| {
-        type Pairs = extern "C" fn(u64, f64) -> Pair;
-        type Larges = extern "C" fn(u64, u64) -> Large;
+        type ReturnsPair = extern "C" fn(u64, f64) -> Pair;
+        type ReturnsLarge = extern "C" fn(u64, u64) -> Large;
         // SAFETY: the type of the older version.
-        let pair = unsafe { exported::<Pairs>("cuMemGetInfo") }.unwrap();
+        let pair = unsafe { exported::<ReturnsPair>("cuMemGetInfo") }.unwrap();
         // SAFETY: asked for as it was in CUDA 2.0.
-        let pair_asked_for = unsafe { handed_out::<Pairs>("cuMemGetInfo", 2000) }.unwrap();
+        let pair_asked_for = unsafe { handed_out::<ReturnsPair>("cuMemGetInfo", 2000) }.unwrap();
         // SAFETY: the type of the newer version.
-        let large = unsafe { exported::<Larges>("cuMemGetInfo_v2") }.unwrap();
+        let large = unsafe { exported::<ReturnsLarge>("cuMemGetInfo_v2") }.unwrap();
         // SAFETY: asked for as it is today.
-        let large_asked_for = unsafe { handed_out::<Larges>("cuMemGetInfo", 12000) }.unwrap();
+        let large_asked_for = unsafe { handed_out::<ReturnsLarge>("cuMemGetInfo", 12000) }.unwrap();
         let (_, made) = calls.during(|| {
             for pair in [pair, pair_asked_for] {
                 let Pair(integer, float) = pair(1 << 63, 0.1);

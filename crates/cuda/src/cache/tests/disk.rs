@@ -102,7 +102,7 @@ fn forbid_others(folder: &Path) {
 /// A pipe has no end until somebody writes to it: it is not opened.
 #[cfg(unix)]
 #[test]
-fn a_pipe_of_an_entrys_name_is_not_waited_for() {
+fn a_pipe_with_the_name_of_an_entry_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let cache = DiskCache::at(folder.path());
     cache.store(&small()).unwrap();
