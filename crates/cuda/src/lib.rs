@@ -15,6 +15,7 @@ mod driver;
 pub mod find;
 #[cfg(feature = "cudarc")]
 pub mod interop;
+mod loader;
 mod module;
 pub mod nvrtc;
 pub mod seqlens;

@@ -1,6 +1,5 @@
 //! Finding the driver's library and looking functions up in it.
 
-use std::error::Error;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -9,6 +8,7 @@ use libloading::Library;
 
 use super::NoDriver;
 use super::table::Symbols;
+use crate::loader::words_of;
 
 /// What the system's loader is asked for, then folders that it may not know.
 ///
@@ -68,11 +68,6 @@ impl OpenLibrary {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
-}
-
-/// The loader's own words, which stand behind the name of the call that failed.
-fn words_of(error: &libloading::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// A path says by itself whether there is a file. Of a bare name only the loader's message does: it

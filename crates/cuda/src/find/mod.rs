@@ -4,6 +4,9 @@
 //! of Python, and the place that `FRAZIL_NVRTC` names. [`search`] looks there and tells libraries by
 //! their file names and the packages that brought them.
 //!
+//! Names and folders are those of Linux. Elsewhere nothing of that is there, and a file that
+//! `FRAZIL_NVRTC` names is the only NVRTC.
+//!
 //! Used both by what opens NVRTC and by `frazil doctor`, so that what is shown is what is tried.
 
 #[cfg(any(test, feature = "fixtures"))]

@@ -1,6 +1,7 @@
 //! Why there is no compiler.
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 
 use frazil_core::Version;
@@ -38,8 +39,17 @@ pub enum Refusal {
     NoFile,
     /// The loader refuses it, or the builtins beside it; its own words.
     Unloadable(String),
+    /// The operating system does not say what it is.
+    Unreadable(io::ErrorKind),
     /// A function is not in it.
     Lacks(&'static str),
+    /// Its builtins lie neither beside it nor where the loader looks: it would compile nothing.
+    NoBuiltins {
+        /// The library that it asks for.
+        name: String,
+        /// The loader's own words.
+        reason: String,
+    },
     /// It failed when asked for its version and targets.
     Failed {
         /// The function.
@@ -61,7 +71,11 @@ impl fmt::Display for Refusal {
         match self {
             Self::NoFile => f.write_str("is neither a libnvrtc nor a folder that holds one"),
             Self::Unloadable(reason) => write!(f, "cannot be opened: {reason}"),
+            Self::Unreadable(kind) => write!(f, "cannot be read: {kind}"),
             Self::Lacks(symbol) => write!(f, "has no {symbol}"),
+            Self::NoBuiltins { name, reason } => {
+                write!(f, "lacks {name}, beside it and on the loader's path: {reason}")
+            }
             Self::Failed { call, name } => write!(f, "failed in {call}: {name}"),
             Self::TooOld { found, need } => {
                 write!(
@@ -82,7 +96,10 @@ impl fmt::Display for NoNvrtc {
                 looked.iter().try_for_each(|folder| write!(f, "\n  {}", folder.display()))
             }
             Self::Named { path, why } => {
-                write!(f, "{NVRTC_VARIABLE} names {}, which {why}", path.display())
+                write!(f, "{NVRTC_VARIABLE} names {}, which {why}; ", path.display())?;
+                f.write_str(
+                    "name an NVRTC or its folder, or unset the variable to have it searched",
+                )
             }
             Self::Unusable(refused) => {
                 write!(f, "no NVRTC that can be used; {GET_NVRTC}; found")?;

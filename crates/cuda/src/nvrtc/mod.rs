@@ -110,6 +110,8 @@ impl Nvrtc {
     ///
     /// What is wrong with it.
     pub fn at(path: &Path) -> Result<Self, Refusal> {
+        // A bare name would be looked for by the loader, and nothing would lie beside it.
+        let path = &std::path::absolute(path).map_err(|error| Refusal::Unreadable(error.kind()))?;
         // NVRTC asks the loader for its builtins by name when it compiles. What is open already is
         // found by that name, wherever it lies.
         for builtins in order::builtins_beside(path) {
@@ -128,8 +130,14 @@ impl Nvrtc {
         if version < OLDEST_NVRTC {
             return Err(Refusal::TooOld { found: version, need: OLDEST_NVRTC });
         }
+        if let Some(name) = order::builtins_name(version) {
+            // As it will ask itself, which else is told by the first compile alone.
+            let opened = table::open_forever(Path::new(&name));
+            opened.map_err(|reason| Refusal::NoBuiltins { name, reason })?;
+        }
         let targets = targets::names(&supported_archs(&table)?);
-        let library_bytes = fs::metadata(path).map_or(0, |file| file.len());
+        let file = fs::metadata(path).map_err(|error| Refusal::Unreadable(error.kind()))?;
+        let library_bytes = file.len();
         let build = Build { version, library_bytes };
         Ok(Self { table, path: path.to_owned(), build, targets })
     }

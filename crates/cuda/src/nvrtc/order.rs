@@ -31,6 +31,12 @@ pub(super) fn named(path: &Path) -> Option<PathBuf> {
     }
 }
 
+/// The name by which NVRTC asks the loader for its builtins; `None` where that was not seen.
+pub(super) fn builtins_name(nvrtc: Version) -> Option<String> {
+    let Version { major, minor, .. } = nvrtc;
+    cfg!(target_os = "linux").then(|| format!("libnvrtc-builtins.so.{major}.{minor}"))
+}
+
 /// Builtins in the folder of a library, of its version as far as their names tell it.
 pub(super) fn builtins_beside(path: &Path) -> Vec<PathBuf> {
     let found = search_folder(path.parent().unwrap_or(Path::new(".")));

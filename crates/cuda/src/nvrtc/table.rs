@@ -8,6 +8,8 @@ use std::path::Path;
 
 use libloading::Library;
 
+use crate::loader::words_of;
+
 /// An `nvrtcProgram`.
 pub(super) type RawProgram = *mut std::ffi::c_void;
 
@@ -83,6 +85,6 @@ pub(super) fn open(path: &Path) -> Result<Table, NotOpened> {
 pub(super) fn open_forever(path: &Path) -> Result<&'static Library, String> {
     // SAFETY: what runs on loading is NVIDIA's, which asks nothing of the process that loads it;
     // the caller has found the file where such libraries are installed, or was told of it by name.
-    let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
+    let library = unsafe { Library::new(path) }.map_err(|error| words_of(&error))?;
     Ok(Box::leak(Box::new(library)))
 }
