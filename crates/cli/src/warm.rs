@@ -56,7 +56,6 @@ pub(crate) fn warm(args: &args::Warm, out: &mut Output) -> Result<Outcome, Failu
     let arch = if args.list { Arch::of(&target) } else { gate(&target, OLDEST_NVRTC) };
     let arch = arch.map_err(|declined| Failure::Declined(declined.to_string()))?;
     let shared = shared_kernels(arch, ImageKind::Cubin);
-    let shared = shared.map_err(|error| Failure::Fault(error.to_string()))?;
     let router = select::router(None)?;
     let (plans, declined) = plans(args, &router, &target)?;
     if args.list {
