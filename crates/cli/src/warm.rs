@@ -45,9 +45,11 @@ struct Listed<'a> {
 struct Totals {
     kernels: usize,
     compiled: usize,
+    /// Kernels that were made and are not in the cache.
+    not_kept: u64,
     /// Cases that no engine serves on the target.
     declined: usize,
-    /// Where the kernels are kept.
+    /// Folder of the cache, where there is one.
     folder: Option<String>,
 }
 
@@ -65,8 +67,10 @@ pub(crate) fn warm(args: &args::Warm, out: &mut Output) -> Result<Outcome, Failu
         let folder = store.disk().map(|disk| disk.folder().to_string_lossy().into_owned());
         let mut totals = Totals { declined, folder, ..Totals::default() };
         make(&shared, &plans, store, &mut totals, out)?;
+        let counts = store.counts();
+        totals.not_kept = if totals.folder.is_none() { counts.compiled } else { counts.not_kept };
         write_totals(&totals, out)?;
-        if totals.folder.is_none() || store.counts().not_kept > 0 {
+        if totals.not_kept > 0 {
             let what =
                 "kernels were made and could not be kept, so the next process makes them anew";
             return Err(Failure::Fault(what.into()));
@@ -217,11 +221,13 @@ fn write_totals(totals: &Totals, out: &mut Output) -> Result<(), Failure> {
     if out.json {
         return out.object(totals);
     }
-    let Totals { kernels, compiled, declined, folder } = totals;
+    let Totals { kernels, compiled, not_kept, declined, folder } = totals;
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     write!(out, "{kernels} kernel{}, {compiled} of them compiled now", plural(*kernels))?;
-    if let Some(folder) = folder {
-        write!(out, "; kept in {folder}")?;
+    match folder {
+        _ if *not_kept > 0 => write!(out, "; {not_kept} could not be kept")?,
+        Some(folder) => write!(out, "; kept in {folder}")?,
+        None => {}
     }
     if *declined > 0 {
         write!(out, "; {declined} case{} that no engine serves there", plural(*declined))?;

@@ -76,8 +76,13 @@ fn a_cache_that_takes_nothing_is_a_fault() {
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
     let said = warm(&file, &[]);
-    assert!(said.assert_code(1).stdout.contains("frazil_sdpa_seqlens"), "{said:#?}");
+    let text = &said.assert_code(1).stdout;
+    assert!(text.contains("frazil_sdpa_seqlens") && text.contains("1 could not be kept"), "{text}");
+    assert!(!text.contains("kept in"), "{text}");
     assert!(said.stderr.contains("could not be kept"), "{said:#?}");
+    let said = warm(&file, &["--json"]);
+    let totals = &said.assert_code(1).json()[1];
+    assert_eq!((&totals["compiled"], &totals["not_kept"]), (&1.into(), &1.into()));
 }
 
 /// The engine for the host serves no GPU, and compiles nothing.

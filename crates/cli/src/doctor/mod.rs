@@ -1,9 +1,9 @@
 //! `frazil doctor`: what is here to run on, and what is amiss.
 //!
 //! Reads files, and opens libraries in another process alone: it must say something useful where
-//! opening one ends the process. What lies where, [`frazil_cuda::find`] says, which the rest of frazil opens libraries
-//! by · `driver` and `host` read what the system says · `opened` opens them elsewhere · `engines` tries each engine ·
-//! `findings` judges · `report` writes.
+//! opening one ends the process. [`frazil_cuda::find`] says what lies where, as it does for what opens
+//! NVRTC · `driver` and `host` read what the system says · `opened` opens libraries elsewhere ·
+//! `engines` tries each engine · `findings` judges · `report` writes.
 
 mod driver;
 mod engines;

@@ -121,7 +121,13 @@ fn parse<T: for<'a> Deserialize<'a>>(line: Option<&str>) -> Option<Answer<T>> {
 /// Everything that a child writes, and how it ended; one that takes too long is ended.
 fn wait(mut child: Child, patience: Duration) -> io::Result<(String, String)> {
     let begin = Instant::now();
-    // Two lines fit any pipe, so that the child never waits for this to read them.
+    // Read meanwhile: a pipe does not hold a line of all places, where there are many.
+    let out = child.stdout.take();
+    let reader = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = out.map_or(Ok(0), |mut out| out.read_to_end(&mut bytes));
+        read.map(|_| bytes)
+    });
     let ended = loop {
         if let Some(status) = child.try_wait()? {
             break said(status);
@@ -133,11 +139,8 @@ fn wait(mut child: Child, patience: Duration) -> io::Result<(String, String)> {
         }
         thread::sleep(Duration::from_millis(2));
     };
-    let mut text = String::new();
-    if let Some(mut out) = child.stdout.take() {
-        out.read_to_string(&mut text)?;
-    }
-    Ok((text, ended))
+    let bytes = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), ended))
 }
 
 fn said(status: ExitStatus) -> String {
@@ -181,6 +184,9 @@ mod tests {
         let (text, ended) = shell("echo one; kill -SEGV $$");
         assert_eq!(text, "one\n");
         assert!(ended.starts_with("ended: signal: 11"), "{ended}");
+        // More than a pipe holds, and no text.
+        let (text, ended) = shell("head -c 1000000 /dev/zero; printf '\\377'");
+        assert_eq!((text.len(), &*ended), (1_000_003, "ended: exit status: 0"));
         let begin = Instant::now();
         let (_, ended) = shell("exec sleep 60");
         assert_eq!(ended, "did not come back in 1 s");
