@@ -197,10 +197,11 @@ mod tests {
 
     const BUILD: Build = Build { version: Version::new(13, 5, 0), library_bytes: 7 };
 
-    /// Makes an image of a few bytes; fails as long as it is told to, and counts.
+    /// Makes an image of a few bytes; panics and then fails as long as it is told to, and counts.
     #[derive(Debug, Default)]
     struct Fake {
         compiled: AtomicU64,
+        panics: AtomicU64,
         failures: AtomicU64,
     }
 
@@ -213,6 +214,7 @@ mod tests {
             self.compiled.fetch_add(1, Ordering::Relaxed);
             let fail = |left: u64| left.checked_sub(1);
             let (order, symbol) = (Ordering::Relaxed, request.symbol.to_string());
+            assert!(self.panics.fetch_update(order, order, fail).is_err(), "told to panic");
             if self.failures.fetch_update(order, order, fail).is_ok() {
                 return Err(Error::Compile { kernel: symbol, options: vec![], log: "no".into() });
             }
@@ -287,6 +289,25 @@ mod tests {
         let store = Artifacts::new(Arc::new(fake), None);
         assert!(store.get(&request("frazil_a")).is_err());
         assert_eq!(store.get(&request("frazil_a")).unwrap().origin, Origin::Compiled);
+    }
+
+    /// Also for a thread that waited for the one that panicked.
+    #[test]
+    fn a_request_whose_compiler_panicked_is_tried_again() {
+        let fake = Arc::new(Fake { panics: 1.into(), ..Fake::default() });
+        let store = Artifacts::new(Arc::clone(&fake) as Arc<dyn Compiler>, None);
+        let barrier = Barrier::new(2);
+        let ended = thread::scope(|scope| {
+            let ask = || {
+                barrier.wait();
+                store.get(&request("frazil_a")).map(|fetched| fetched.origin)
+            };
+            [scope.spawn(ask), scope.spawn(ask)].map(thread::ScopedJoinHandle::join)
+        });
+        let origins: Vec<Origin> = ended.into_iter().flatten().map(Result::unwrap).collect();
+        assert_eq!(origins, [Origin::Compiled], "the other one panicked");
+        assert_eq!(store.get(&request("frazil_a")).unwrap().origin, Origin::Memory);
+        assert_eq!(fake.compiled.load(Ordering::Relaxed), 2);
     }
 
     #[test]

@@ -122,8 +122,8 @@ impl CudaDevice {
     /// Loads a kernel, or finds it loaded: of threads that ask at once, one loads.
     ///
     /// It works within a capture of any mode, of this thread or another: the driver measured lets
-    /// loads through, and the documentation promises that for relaxed threads alone. Launches may then ask for
-    /// as much dynamic shared memory as is stated here, or by another load of the same kernel.
+    /// loads through, and the documentation promises that for relaxed threads alone. Launches may then
+    /// ask for as much dynamic shared memory as is stated here, or by another load of the same kernel.
     ///
     /// # Errors
     ///

@@ -97,6 +97,36 @@ fn a_load_happens_in_relaxed_mode_with_the_device_current() {
 }
 
 #[test]
+fn whichever_call_of_a_load_fails_context_and_mode_come_back_and_it_may_be_tried_again() {
+    for call in [
+        "cuDevicePrimaryCtxRetain",
+        "cuCtxGetCurrent",
+        "cuCtxPushCurrent_v2",
+        "cuThreadExchangeStreamCaptureMode",
+        "cuModuleLoadData",
+        "cuModuleGetFunction",
+        "cuFuncLoad",
+        "cuFuncGetAttribute",
+        "cuFuncSetAttribute",
+        "cuFuncGetParamInfo",
+    ] {
+        let fake = Fake::start();
+        let device = device(&fake, 0);
+        fake.set_contexts(&[5]);
+        fake.fail(call, 999);
+        let error = load::<Params>(&device, &artifact(1), 100_000).unwrap_err();
+        let expected = DriverError { call, code: 999 };
+        assert_eq!(error, LoadError::Driver { kernel: KERNEL.into(), error: expected });
+        assert_eq!((fake.contexts(), fake.mode()), (vec![5], 0), "{call}");
+        fake.state(|state| state.failures.clear());
+        load::<Params>(&device, &artifact(1), 100_000).unwrap();
+        assert_eq!((fake.contexts(), fake.mode()), (vec![5], 0), "{call}");
+        let loads = if call == "cuModuleLoadData" { 2 } else { 1 };
+        assert_eq!(fake.count("cuModuleLoadData"), loads, "{call}");
+    }
+}
+
+#[test]
 fn what_an_artifact_is_not_is_told_before_the_driver_sees_it() {
     let fake = Fake::start();
     let device = device(&fake, 0);

@@ -183,3 +183,48 @@ fn events_give_the_time_between_them() {
     drop((start, end));
     assert_eq!(fake.count("cuEventDestroy_v2"), 2);
 }
+
+#[test]
+fn whichever_call_fails_context_and_mode_come_back() {
+    type Step = fn(&CudaDevice) -> Option<&'static str>;
+    fn failed<T>(result: Result<T, crate::DriverError>) -> Option<&'static str> {
+        result.err().map(|error| error.call)
+    }
+    fn transfer<T>(result: Result<T, TransferError>) -> Option<&'static str> {
+        match result.err()? {
+            TransferError::Driver(error) => Some(error.call),
+            TransferError::OutOfRange { .. } => None,
+        }
+    }
+    let allocate: Step = |device| failed(DeviceMemory::new(device, 16));
+    let write: Step = |device| failed(DeviceMemory::of(device, &[1_u8; 16]));
+    let fill: Step = |device| failed(DeviceMemory::new(device, 16).and_then(|mut m| m.fill(1)));
+    let read: Step = |device| transfer(DeviceMemory::new(device, 16).unwrap().read::<u8>(0, 16));
+    let stream: Step = |device| failed(OwnedStream::new(device));
+    let wait: Step = |device| failed(OwnedStream::new(device).unwrap().synchronize());
+    let capture: Step = |device| {
+        let stream = OwnedStream::new(device).unwrap();
+        let captured = stream.capture(CaptureMode::Global).and_then(Capture::end);
+        failed(captured.and_then(|graph| graph.instantiate()))
+    };
+    for (call, step) in [
+        ("cuMemAlloc_v2", allocate),
+        ("cuThreadExchangeStreamCaptureMode", allocate),
+        ("cuMemcpyHtoDAsync_v2", write),
+        ("cuStreamIsCapturing", write),
+        ("cuMemsetD8Async", fill),
+        ("cuMemcpyDtoHAsync_v2", read),
+        ("cuStreamCreate", stream),
+        ("cuStreamSynchronize", wait),
+        ("cuStreamBeginCapture_v2", capture),
+        ("cuStreamEndCapture", capture),
+        ("cuGraphInstantiateWithFlags", capture),
+    ] {
+        let fake = Fake::start();
+        let device = device(&fake);
+        fake.set_contexts(&[5]);
+        fake.fail(call, 999);
+        assert_eq!(step(&device), Some(call));
+        assert_eq!((fake.contexts(), fake.mode()), (vec![5], 0), "{call}");
+    }
+}
