@@ -81,13 +81,11 @@ pub fn device(ordinal: u32) -> Result<Device, OpenError> {
     static DEVICES: Mutex<BTreeMap<u32, CudaDevice>> = Mutex::new(BTreeMap::new());
     let driver = driver()?;
     let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
-    let device = match devices.get(&ordinal) {
-        Some(device) => device.clone(),
-        None => {
-            let nvrtc = crate::nvrtc::nvrtc().ok().map(|nvrtc| nvrtc.props());
-            CudaDevice::open(driver, ordinal, nvrtc)?
-        }
-    };
+    if let Some(device) = devices.get(&ordinal) {
+        return Ok(Device::new(device.clone()));
+    }
+    let nvrtc = crate::nvrtc::nvrtc().ok().map(|nvrtc| nvrtc.props());
+    let device = CudaDevice::open(driver, ordinal, nvrtc)?;
     devices.insert(ordinal, device.clone());
     Ok(Device::new(device))
 }

@@ -2,8 +2,8 @@
 //!
 //! A [`Problem`] is both sides of a call with whatever their tensors hold; [`Problem::placed_q`],
 //! [`Problem::placed_kv`] and [`Problem::error_word`] are the answer, straight from the contract
-//! and in 128 bits, where nothing that int32 tensors can say overflows. [`Problem::hostile`] draws tensors that mean harm, [`Problem::execute`]
-//! runs a plan over them.
+//! and in 128 bits, where nothing that int32 tensors can say overflows. [`Problem::hostile`] draws
+//! tensors that mean harm, [`Problem::execute`] runs a plan over them.
 
 mod declare;
 mod execute;

@@ -17,7 +17,7 @@ pub enum Lookup {
     Refused(Refusal),
 }
 
-/// Why an entry is not used. The next store of its key replaces it.
+/// Why an entry is not used. The next store of its key replaces it, unless it is a folder.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {

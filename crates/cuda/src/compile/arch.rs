@@ -39,7 +39,8 @@ impl Arch {
     ///
     /// A GPU that is not in the list is declined, even where one of the same major version is: from
     /// 9.0 on what is compiled runs on its own architecture alone, and before that a newer minor
-    /// version would run the older's code by NVIDIA's promise, untested by us.
+    /// version would run the older's code by NVIDIA's promise, untested by us. Compute capabilities
+    /// 8.8, 10.7 and 11.0 are such: NVRTC 13.5 compiles for them, and frazil has no kernels for them.
     ///
     /// # Errors
     ///

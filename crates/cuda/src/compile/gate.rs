@@ -126,14 +126,31 @@ mod tests {
         assert_eq!(declined.to_string(), "NVRTC 13.0.0, need 13.2 for sm_80");
     }
 
+    fn arch_of(major: u32, minor: u32) -> Result<Arch, Unsupported> {
+        let DeviceProps::Cuda(props) = fixtures::sm80().device else { unreachable!() };
+        let compute_capability = ComputeCapability::new(major, minor);
+        let device = DeviceProps::Cuda(CudaProps { compute_capability, ..props });
+        Arch::of(&Target { device, ..fixtures::sm80() })
+    }
+
+    /// What is declined between the first and the last is told, and so is every one that is served.
+    #[test]
+    fn a_gpu_between_those_that_are_served_is_told_which_are() {
+        let all = Arch::ALL.map(|arch| arch.compute_capability().to_string());
+        for (major, minor) in [(8, 8), (10, 1), (10, 7), (11, 0)] {
+            let Err(Unsupported::Device { found, need }) = arch_of(major, minor) else {
+                panic!("{major}.{minor}")
+            };
+            assert!(found.contains(&format!("{major}.{minor}")), "{found}");
+            let listed = need.strip_prefix("compute capability ").unwrap().replace(" or ", ", ");
+            assert_eq!(listed.split(", ").collect::<Vec<_>>(), all);
+        }
+    }
+
     #[test]
     fn every_gpu_has_one_target_or_a_decline() {
         let name = |major, minor| {
-            let DeviceProps::Cuda(props) = fixtures::sm80().device else { unreachable!() };
-            let compute_capability = ComputeCapability::new(major, minor);
-            let device = DeviceProps::Cuda(CudaProps { compute_capability, ..props });
-            let target = Target { device, ..fixtures::sm80() };
-            Arch::of(&target)
+            arch_of(major, minor)
                 .map_or_else(|declined| declined.kind().into(), |arch| arch.to_string())
         };
         for (major, minor, expected) in [
@@ -147,6 +164,7 @@ mod tests {
             (10, 0, "sm_100a"),
             (10, 1, "Device"),
             (10, 3, "sm_103a"),
+            (10, 7, "Device"),
             (11, 0, "Device"),
             (12, 0, "sm_120a"),
             (12, 1, "sm_121a"),

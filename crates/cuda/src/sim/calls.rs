@@ -19,7 +19,7 @@ impl DriverCalls for SimulatedDriver {
 
     fn driver_get_version(&self) -> Result<i32> {
         let Version { major, minor, .. } = self.version;
-        let version = i32::try_from(1000 * major + 10 * minor);
+        let version = i32::try_from(1000 * u64::from(major) + 10 * u64::from(minor));
         self.call("cuDriverGetVersion", |_| version.map_err(|_| Code::INVALID_VALUE))
     }
 
