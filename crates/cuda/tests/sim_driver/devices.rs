@@ -3,7 +3,7 @@
 use frazil_core::target::fixtures;
 use frazil_core::{ComputeCapability, DeviceId, DeviceProps, Nvrtc, Target, Toolchain, Version};
 use frazil_cuda::sim::{NotSimulated, Simulation};
-use frazil_cuda::{CudaDevice, DriverCalls, simulated};
+use frazil_cuda::{CudaDevice, DriverCalls, LaunchShape, simulated};
 
 use crate::contract::{ADD, PTX, SHAPE, add_params, call, code, load, load_u32, store_u32};
 
@@ -86,34 +86,56 @@ fn devices_are_worlds_of_their_own() {
     assert!(here < address.min(their_address), "{here:#x}");
 }
 
-/// What decides a run, and what it counts.
+/// The clock of events is the count of instructions, a nanosecond each.
 #[test]
-fn a_simulation_counts_instructions_and_repeats_by_its_seed() {
+fn a_simulation_counts_instructions_and_events_tell_them_as_time() {
+    let device = simulated(&fixtures::sm90()).unwrap();
+    let simulation = Simulation::of(&device).unwrap();
+    let cuda = CudaDevice::of(&device).unwrap();
+    let _current = cuda.make_current().unwrap();
+    let driver = cuda.driver();
+    let (_, function) = load(driver, ADD);
+    let at = driver.mem_alloc(4).unwrap();
+    store_u32(driver, at, 0, 0);
+    let [start, end] = [(); 2].map(|()| driver.event_create().unwrap());
+    call!(driver, event_record(start, 0)).unwrap();
+    call!(driver, launch_kernel_ex(&SHAPE, 0, function, &add_params(at, 1))).unwrap();
+    call!(driver, event_record(end, 0)).unwrap();
+    assert_eq!(load_u32(driver, at, 0), 1);
+    // The kernel has eight instructions, and its one warp runs each once.
+    assert_eq!(simulation.warp_instructions(), 8);
+    assert_eq!(call!(driver, event_elapsed_time(start, end)).unwrap(), 8.0 / 1e6);
+}
+
+/// Every thread of two warps stores its number to one place. Which warp comes last is the seed's to
+/// say, launch by launch.
+#[test]
+fn a_seed_decides_what_a_race_leaves_and_the_same_one_the_same() {
+    let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n\
+               .visible .entry frazil_race(.param .u64 at)\n{\n\
+               .reg .b64 %a;\n.reg .b32 %t;\n\
+               ld.param.u64 %a, [at];\nmov.u32 %t, %tid.x;\n\
+               st.global.u32 [%a], %t;\nret;\n}\n\0";
     let run = |seed| {
         let device = simulated(&fixtures::sm90()).unwrap();
-        let simulation = Simulation::of(&device).unwrap();
         let cuda = CudaDevice::of(&device).unwrap();
         let _current = cuda.make_current().unwrap();
         let driver = cuda.driver();
-        simulation.set_seed(seed);
-        let (_, function) = load(driver, ADD);
+        Simulation::of(&device).unwrap().set_seed(seed);
+        let module = call!(driver, module_load_data(ptx.as_bytes())).unwrap();
+        let function = call!(driver, module_get_function(module, "frazil_race")).unwrap();
         let at = driver.mem_alloc(4).unwrap();
-        store_u32(driver, at, 0, 0);
-        let [start, end] = [(); 2].map(|()| driver.event_create().unwrap());
-        call!(driver, event_record(start, 0)).unwrap();
-        call!(driver, launch_kernel_ex(&SHAPE, 0, function, &add_params(at, 1))).unwrap();
-        call!(driver, event_record(end, 0)).unwrap();
-        assert_eq!(load_u32(driver, at, 0), 1);
-        let milliseconds = call!(driver, event_elapsed_time(start, end)).unwrap();
-        // The clock of events is that count, a nanosecond each.
-        let counted = simulation.warp_instructions();
-        assert_eq!(milliseconds, counted as f32 / 1e6);
-        counted
+        let shape = LaunchShape { block: [64, 1, 1], ..SHAPE };
+        let left = |_| {
+            call!(driver, launch_kernel_ex(&shape, 0, function, &at.to_ne_bytes())).unwrap();
+            load_u32(driver, at, 0) / 32
+        };
+        (0..16).map(left).collect::<Vec<_>>()
     };
-    let once = run(1);
-    // The kernel has eight instructions, and its one warp runs each once.
-    assert_eq!(once, 8);
-    assert_eq!(run(1), once);
+    let first = run(1);
+    assert!(first.contains(&0) && first.contains(&1), "either warp may be the last: {first:?}");
+    assert_eq!(run(1), first);
+    assert_ne!(run(100), first);
 }
 
 #[test]
