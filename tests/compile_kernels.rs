@@ -2,29 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
+#[path = "common/here.rs"]
+mod here;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use frazil::target::fixtures;
 use frazil::{Config, Error, Origin};
-use frazil_conformance::skip;
 use frazil_cuda::compile::{Arch, Compiler, Forbidden, Request, shared_kernels};
-use frazil_cuda::nvrtc::nvrtc;
 use frazil_cuda::sources::{Source, embedded_paths};
 use frazil_cuda::{Artifacts, DiskCache, ImageKind};
-
-macro_rules! nvrtc_or_skip {
-    () => {
-        match nvrtc() {
-            Ok(nvrtc) => nvrtc,
-            Err(error) => {
-                let error = error.to_string();
-                return skip::because(error.lines().next().unwrap_or_default());
-            }
-        }
-    };
-}
+use here::or_skip;
 
 fn request(text: &str, config: Config, arch: Arch, kind: ImageKind) -> Request {
     let source = Source::new("test.cu", &[("test.cu", text)]).unwrap();
@@ -63,8 +53,8 @@ fn log_of(error: Error) -> String {
 }
 
 #[test]
-fn every_kernel_compiles_for_every_target_without_spills() {
-    let nvrtc = nvrtc_or_skip!();
+fn every_kernel_compiles_for_every_target_without_local_memory() {
+    let nvrtc = or_skip!(here::nvrtc());
     let mut count = 0;
     for arch in Arch::ALL {
         if nvrtc.build().version < arch.since() {
@@ -83,7 +73,8 @@ fn every_kernel_compiles_for_every_target_without_spills() {
                 begin.elapsed(),
                 artifact.image.len()
             );
-            assert_eq!((resources.spill_store_bytes, resources.spill_load_bytes), (0, 0), "{arch}");
+            let spilled = (resources.spill_store_bytes, resources.spill_load_bytes);
+            assert_eq!((resources.stack_bytes, spilled), (0, (0, 0)), "{path} {arch}");
             assert_eq!(artifact.symbols, [request.symbol]);
             count += 1;
         }
@@ -93,7 +84,7 @@ fn every_kernel_compiles_for_every_target_without_spills() {
 
 #[test]
 fn a_source_that_is_wrong_is_told_with_its_line() {
-    let nvrtc = nvrtc_or_skip!();
+    let nvrtc = or_skip!(here::nvrtc());
     let text = format!("{COPY}\nint a = nothing;\n");
     let wrong = request(&text, Config::default(), sm80(), ImageKind::Cubin);
     let log = log_of(nvrtc.compile(&wrong).unwrap_err());
@@ -103,7 +94,7 @@ fn a_source_that_is_wrong_is_told_with_its_line() {
 /// The check of symbols, seen red: by its prefix, and by the name that was asked for.
 #[test]
 fn a_kernel_that_is_not_named_as_ours_is_refused() {
-    let nvrtc = nvrtc_or_skip!();
+    let nvrtc = or_skip!(here::nvrtc());
     for kind in [ImageKind::Cubin, ImageKind::Ptx] {
         let other = "extern \"C\" __global__ void other() {}\n";
         for (text, said) in [
@@ -122,7 +113,7 @@ fn a_kernel_that_is_not_named_as_ours_is_refused() {
 /// What the host says of a config is what the compiler reads, to the ends of 64 bits.
 #[test]
 fn a_config_reaches_the_compiler() {
-    let nvrtc = nvrtc_or_skip!();
+    let nvrtc = or_skip!(here::nvrtc());
     let values = [i64::MIN, i64::from(i32::MIN), -1, 0, 128, 1 << 31, i64::MAX];
     for value in values {
         let text = |expected: i64| {
@@ -144,7 +135,7 @@ fn a_config_reaches_the_compiler() {
 
 #[test]
 fn ptx_is_text_for_the_same_architecture_and_ends_in_a_zero() {
-    let nvrtc = nvrtc_or_skip!();
+    let nvrtc = or_skip!(here::nvrtc());
     let arch = Arch::of(&fixtures::sm90()).unwrap();
     let artifact = nvrtc.compile(&request(COPY, Config::default(), arch, ImageKind::Ptx)).unwrap();
     let (zero, text) = artifact.image.split_last().unwrap();
@@ -157,7 +148,7 @@ fn ptx_is_text_for_the_same_architecture_and_ends_in_a_zero() {
 /// A key names one image: whatever thread compiles, and whatever folder it is in.
 #[test]
 fn threads_compile_at_once_and_make_the_same() {
-    let nvrtc = nvrtc_or_skip!();
+    let nvrtc = or_skip!(here::nvrtc());
     let request = request(COPY, Config::default(), sm80(), ImageKind::Cubin);
     let artifacts: Vec<_> = std::thread::scope(|scope| {
         let workers: Vec<_> =
@@ -174,7 +165,7 @@ fn threads_compile_at_once_and_make_the_same() {
 /// Nothing is read from a disk: not the manifest, which is in the current folder of a test.
 #[test]
 fn nothing_is_included_from_the_current_folder() {
-    let nvrtc = nvrtc_or_skip!();
+    let nvrtc = or_skip!(here::nvrtc());
     assert!(std::path::Path::new("Cargo.toml").is_file());
     let text = format!("{COPY}#if __has_include(\"Cargo.toml\")\n#error it is read\n#endif\n");
     nvrtc.compile(&request(&text, Config::default(), sm80(), ImageKind::Ptx)).unwrap();
@@ -184,7 +175,7 @@ fn nothing_is_included_from_the_current_folder() {
 /// made it before, and then one that must not make anything.
 #[test]
 fn a_warm_kernel_takes_less_than_a_warm_plan_may() {
-    let nvrtc = nvrtc_or_skip!();
+    let nvrtc = or_skip!(here::nvrtc());
     let folder = tempfile::tempdir().unwrap();
     let disk = DiskCache::at(folder.path());
     let request = &kernels(sm80())[0];

@@ -8,32 +8,26 @@
 
 #[path = "common/detectors.rs"]
 mod detectors;
+#[path = "common/here.rs"]
+mod here;
 
 use std::sync::Arc;
 
 use detectors::Place;
 use frazil_conformance::alloc::CountingAllocator;
 use frazil_conformance::detectors::Detector;
-use frazil_conformance::skip;
 use frazil_core::Device;
 use frazil_cuda::{Artifacts, CudaDevice};
+use here::or_skip;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[test]
 fn every_rule_is_kept_and_every_violation_is_found() {
-    let driver = match frazil_cuda::driver() {
-        Ok(driver) => driver,
-        Err(error) => return skip::because(format_args!("no GPU: {error}")),
-    };
-    let nvrtc = match frazil_cuda::nvrtc::nvrtc() {
-        Ok(nvrtc) => nvrtc,
-        Err(error) => return skip::because(format_args!("no NVRTC: {error}")),
-    };
-    if let Err(error) = frazil_cuda::device(0) {
-        return skip::because(format_args!("no GPU: {error}"));
-    }
+    or_skip!(here::gpu());
+    let nvrtc = or_skip!(here::nvrtc());
+    let driver = frazil_cuda::driver().unwrap();
     let artifacts = Arc::new(Artifacts::new(nvrtc.clone(), None));
     let open = || {
         let nvrtc = Some(nvrtc.props());

@@ -9,25 +9,22 @@
 
 #[path = "common/detectors.rs"]
 mod detectors;
+#[path = "common/here.rs"]
+mod here;
 
 use std::sync::Arc;
 
 use detectors::Place;
 use frazil_conformance::counting_driver::CountedProcess;
 use frazil_conformance::detectors::Detector;
-use frazil_conformance::skip;
 use frazil_core::Device;
 use frazil_cuda::{Artifacts, CudaDevice};
+use here::or_skip;
 
 #[test]
 fn execute_calls_the_driver_to_launch_and_every_violation_is_found() {
-    if let Err(error) = frazil_cuda::device(0) {
-        return skip::because(format_args!("no GPU: {error}"));
-    }
-    let nvrtc = match frazil_cuda::nvrtc::nvrtc() {
-        Ok(nvrtc) => nvrtc,
-        Err(error) => return skip::because(format_args!("no NVRTC: {error}")),
-    };
+    or_skip!(here::gpu());
+    let nvrtc = or_skip!(here::nvrtc());
     let test = "execute_calls_the_driver_to_launch_and_every_violation_is_found";
     CountedProcess::new().unwrap().run_test(test, |_| {
         let artifacts = Arc::new(Artifacts::new(nvrtc.clone(), None));

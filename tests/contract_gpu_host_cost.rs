@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
+#[path = "common/here.rs"]
+mod here;
 #[path = "common/setup.rs"]
 mod setup;
 
@@ -13,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use frazil_conformance::alloc::{CountingAllocator, count_allocations};
 use frazil_conformance::cuda::SetupEngine;
-use frazil_conformance::skip;
 use frazil_core::{
     Bindings, BuildError, Call, Compiled, Device, Engine, EngineId, Error, Executable, Facts,
     Feature, FeatureSet, Launch, Maturity, Plan, RegisteredEngine, Support, Target, TensorId,
@@ -23,6 +24,7 @@ use frazil_cuda::compile::Arch;
 use frazil_cuda::seqlens::{self, Params};
 use frazil_cuda::tools::{DeviceMemory, OwnedStream};
 use frazil_cuda::{Artifacts, CudaDevice, DriverCalls, FunctionHandle, LaunchShape};
+use here::or_skip;
 use setup::problems;
 
 #[global_allocator]
@@ -152,15 +154,8 @@ fn loaded(device: &CudaDevice, artifacts: &Artifacts, target: &Target) -> Functi
 
 #[test]
 fn a_call_costs_its_launch_and_at_most_a_microsecond_and_allocates_nothing() {
-    let device = match frazil_cuda::device(0) {
-        Ok(device) => device,
-        Err(error) => return skip::because(format_args!("no GPU: {error}")),
-    };
-    let nvrtc = match frazil_cuda::nvrtc::nvrtc() {
-        Ok(nvrtc) => nvrtc,
-        Err(error) => return skip::because(format_args!("no NVRTC: {error}")),
-    };
-    let artifacts = Arc::new(Artifacts::new(nvrtc, None));
+    let device = or_skip!(here::gpu());
+    let artifacts = Arc::new(Artifacts::new(or_skip!(here::nvrtc()), None));
     let facts = Arc::new(Facts::read(&problems()[0].graph().unwrap()).unwrap());
     let target = Arc::new(device.target().clone());
     let setup = || SetupEngine::new(Arc::clone(&artifacts));

@@ -5,15 +5,11 @@
 #[path = "common/warm_plan.rs"]
 mod warm_plan;
 
-use frazil_core::Device;
-
-fn open() -> Result<Device, String> {
-    frazil_cuda::device(0).map_err(|error| format!("no GPU: {error}"))
-}
+use warm_plan::here::gpu;
 
 #[test]
 fn a_warm_plan_takes_less_than_five_milliseconds() {
-    warm_plan::takes_less_than_five_milliseconds(open);
+    warm_plan::takes_less_than_five_milliseconds(gpu);
 }
 
 mod reexecuted {
@@ -21,6 +17,6 @@ mod reexecuted {
     #[test]
     #[ignore = "run by a_warm_plan_takes_less_than_five_milliseconds"]
     fn child() {
-        super::warm_plan::in_this_process(super::open);
+        super::warm_plan::in_this_process(super::gpu);
     }
 }

@@ -9,6 +9,8 @@
 
 #[path = "common/detectors.rs"]
 mod detectors;
+#[path = "common/here.rs"]
+mod here;
 
 use std::sync::{Arc, Mutex};
 
@@ -18,16 +20,13 @@ use frazil_conformance::detectors::{Blind, Detector};
 use frazil_conformance::skip;
 use frazil_core::{Device, Target};
 use frazil_cuda::compile::Arch;
-use frazil_cuda::nvrtc::nvrtc;
 use frazil_cuda::sim::Simulation;
 use frazil_cuda::{Artifacts, simulated};
+use here::or_skip;
 
 /// Looks on a GPU of one generation, with the compiler of this computer.
 fn look(fixture: fn() -> Target) {
-    let nvrtc = match nvrtc() {
-        Ok(nvrtc) => nvrtc,
-        Err(error) => return skip::because(format_args!("no NVRTC: {error}")),
-    };
+    let nvrtc = or_skip!(here::nvrtc());
     let mut target = fixture();
     let arch = Arch::of(&target).unwrap();
     let version = nvrtc.build().version;

@@ -3,12 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
+#[path = "common/here.rs"]
+mod here;
+
 use bytemuck::NoUninit;
 use frazil::target::fixtures;
 use frazil::{Config, Device, DeviceProps, Target};
-use frazil_conformance::skip;
 use frazil_cuda::compile::{Arch, Compiler, Request};
-use frazil_cuda::nvrtc::{Nvrtc, nvrtc};
+use frazil_cuda::nvrtc::Nvrtc;
 use frazil_cuda::sim::Simulation;
 use frazil_cuda::sources::Source;
 use frazil_cuda::tools::{DeviceMemory, OwnedStream};
@@ -16,15 +18,7 @@ use frazil_cuda::{
     Artifact, CaptureMode, CudaDevice, DriverCalls, ImageKind, Kernel, LaunchShape, NodeKind,
     simulated,
 };
-
-macro_rules! nvrtc_or_skip {
-    () => {
-        match nvrtc() {
-            Ok(nvrtc) => nvrtc,
-            Err(error) => return skip::because(format_args!("no NVRTC: {error}")),
-        }
-    };
-}
+use here::or_skip;
 
 /// Running sums of rows of 128 numbers, in shared memory: loops, barriers, a parameter struct.
 const SUMS: &str = "\
@@ -109,7 +103,7 @@ fn targets(nvrtc: &Nvrtc) -> Vec<Target> {
 
 #[test]
 fn a_kernel_runs_on_every_target_at_once_and_replayed() {
-    let nvrtc = nvrtc_or_skip!();
+    let nvrtc = or_skip!(here::nvrtc());
     for target in targets(&nvrtc) {
         let (device, kernel) = open(&target, &nvrtc, SUMS);
         let cuda = CudaDevice::of(&device).unwrap();
@@ -152,7 +146,7 @@ fn a_kernel_runs_on_every_target_at_once_and_replayed() {
 
 #[test]
 fn two_threads_launch_one_kernel_on_two_streams() {
-    let nvrtc = nvrtc_or_skip!();
+    let nvrtc = or_skip!(here::nvrtc());
     let (device, kernel) = open(&fixtures::sm90(), &nvrtc, SUMS);
     let (device, kernel) = (&device, &kernel);
     std::thread::scope(|scope| {
@@ -179,8 +173,8 @@ fn two_threads_launch_one_kernel_on_two_streams() {
 /// the driver gives.
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
-    let nvrtc = nvrtc_or_skip!();
-    for (what, from, to, line, code) in [
+    let nvrtc = or_skip!(here::nvrtc());
+    for (what, right, wrong, line, code) in [
         // The barrier between the reads and the writes of a step.
         (
             "races",
@@ -206,8 +200,8 @@ fn what_is_wrong_is_told_with_its_line() {
             0,
         ),
     ] {
-        assert!(SUMS.contains(from), "{what}");
-        let (device, kernel) = open(&fixtures::sm80(), &nvrtc, &SUMS.replace(from, to));
+        assert!(SUMS.contains(right), "{what}");
+        let (device, kernel) = open(&fixtures::sm80(), &nvrtc, &SUMS.replace(right, wrong));
         let cuda = CudaDevice::of(&device).unwrap();
         let stream = OwnedStream::new(cuda).unwrap();
         let from = DeviceMemory::of(cuda, &[1; 300]).unwrap();
@@ -226,7 +220,7 @@ fn what_is_wrong_is_told_with_its_line() {
 
 #[test]
 fn a_module_of_another_architecture_is_refused() {
-    let nvrtc = nvrtc_or_skip!();
+    let nvrtc = or_skip!(here::nvrtc());
     let targets = targets(&nvrtc);
     for compiled_for in &targets {
         let artifact = compile(compiled_for, &nvrtc, SUMS);

@@ -6,11 +6,11 @@
 mod warm_plan;
 
 use frazil_core::{Device, target};
-use frazil_cuda::nvrtc::nvrtc;
 use frazil_cuda::simulated;
+use warm_plan::here;
 
 fn open() -> Result<Device, String> {
-    let nvrtc = nvrtc().map_err(|error| format!("no NVRTC: {error}"))?;
+    let nvrtc = here::nvrtc()?;
     let mut target = target::fixtures::sm90();
     target.toolchain.nvrtc = Some(nvrtc.props());
     Ok(simulated(&target).unwrap())

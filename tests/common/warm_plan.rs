@@ -4,6 +4,8 @@
 //! forbids compiling. The clock covers reading the graph, asking the engine, and building: the entry
 //! of the cache read and checked, and its module loaded.
 
+#[path = "here.rs"]
+pub(crate) mod here;
 #[path = "setup.rs"]
 mod setup;
 
@@ -13,11 +15,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use frazil_conformance::cuda::SetupEngine;
-use frazil_conformance::skip;
 use frazil_core::{Device, Executable, Facts, Graph};
 use frazil_cuda::compile::Forbidden;
-use frazil_cuda::nvrtc::{Nvrtc, nvrtc};
+use frazil_cuda::nvrtc::Nvrtc;
 use frazil_cuda::{Artifacts, CudaDevice, DiskCache};
+use here::or_skip;
 use setup::problems;
 
 const MOST: Duration = Duration::from_millis(5);
@@ -31,10 +33,7 @@ type Found = Result<(Device, Arc<Nvrtc>), String>;
 
 /// Fills a cache, then has the test `reexecuted::child` read it in processes of its own.
 pub(crate) fn takes_less_than_five_milliseconds(open: fn() -> Result<Device, String>) {
-    let (device, nvrtc) = match found(open) {
-        Ok(found) => found,
-        Err(reason) => return skip::because(reason),
-    };
+    let (device, nvrtc) = or_skip!(found(open));
     let folder = tempfile::tempdir().unwrap();
     let disk = DiskCache::at(folder.path());
     let artifacts = Arc::new(Artifacts::new(nvrtc, Some(disk)));
@@ -64,8 +63,7 @@ pub(crate) fn in_this_process(open: fn() -> Result<Device, String>) {
 }
 
 fn found(open: fn() -> Result<Device, String>) -> Found {
-    let nvrtc = nvrtc().map_err(|error| format!("no NVRTC: {error}"))?;
-    Ok((open()?, nvrtc))
+    Ok((open()?, here::nvrtc()?))
 }
 
 fn graph() -> Graph {
