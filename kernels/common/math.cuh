@@ -27,6 +27,12 @@ __device__ __forceinline__ constexpr T clamp(T value, T low, T high) {
     return max_of(low, min_of(value, high));
 }
 
+// Neither is negative, and `by` is not 0; without the sum that could overflow.
+template <class T>
+__device__ __forceinline__ constexpr T divide_up(T n, T by) {
+    return n / by + (n % by != 0 ? 1 : 0);
+}
+
 // Sum over the lanes up to and including this one (Hillis and Steele, "Data parallel algorithms",
 // CACM 29(12), 1986). All 32 lanes call it.
 __device__ __forceinline__ i64 warp_inclusive_sum(i64 value) {
