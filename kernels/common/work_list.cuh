@@ -33,6 +33,16 @@ struct alignas(16) WorkListHeader {
 };
 static_assert(sizeof(WorkListHeader) == 16, "one load");
 
+// Where the blocks of attention forward find their units.
+struct Schedule {
+    // Of a list; null where units are told by their index alone: `num_bands` for each sequence,
+    // whatever its length.
+    const WorkRecord* records;
+    WorkListHeader* header;
+    u32 num_bands;
+    u32 pairs_per_section;  // at least 1; pairs of a sequence and a head unit
+};
+
 struct BandAndHead {
     u32 band_idx;
     u32 head_unit;
