@@ -66,7 +66,7 @@ pub enum FindingKind {
         address: u64,
     },
     /// Two accesses of shared memory by different warps of a block, at least one of them a write, that no
-    /// barrier orders.
+    /// barrier orders; or by two lanes of a warp, the earlier one an asynchronous copy that its own lane has waited for.
     SharedRace {
         /// Address of the first byte, in the shared space.
         address: u64,
@@ -74,6 +74,31 @@ pub enum FindingKind {
         earlier: Place,
         /// Whether the earlier access wrote, and whether the later one did.
         writes: [bool; 2],
+    },
+    /// An access of shared memory that an asynchronous copy writes, before the thread that began the copy has
+    /// waited for it.
+    CopyUnderWay {
+        /// Address of the first byte, in the shared space.
+        address: u64,
+        /// The copy.
+        copy: Place,
+        /// Whether the access writes.
+        writes: bool,
+    },
+    /// A write to global memory that an asynchronous copy of the same block reads, before the thread that began the
+    /// copy has waited for it.
+    CopySource {
+        /// Address of the first byte of the write, in the global space.
+        address: u64,
+        /// The copy.
+        copy: Place,
+    },
+    /// An asynchronous copy that is to read more bytes than it writes.
+    CopySize {
+        /// Bytes to read.
+        read: u32,
+        /// Bytes that it writes.
+        bytes: u32,
     },
     /// Threads wait for others of their warp, which cannot come.
     Divergence {
@@ -150,7 +175,12 @@ impl FindingKind {
     pub fn ends_the_launch(&self) -> bool {
         !matches!(
             self,
-            Self::Unwritten { .. } | Self::SharedRace { .. } | Self::InactiveLane { .. }
+            Self::Unwritten { .. }
+                | Self::SharedRace { .. }
+                | Self::CopyUnderWay { .. }
+                | Self::CopySource { .. }
+                | Self::CopySize { .. }
+                | Self::InactiveLane { .. }
         )
     }
 }
@@ -177,6 +207,21 @@ impl fmt::Display for FindingKind {
                     f,
                     "a {second} of shared address {address:#x} races with a {first}, {earlier}"
                 )
+            }
+            Self::CopyUnderWay { address, copy, writes } => {
+                let access = if *writes { "write" } else { "read" };
+                write!(
+                    f,
+                    "a {access} of shared address {address:#x} while a copy into it is under "
+                )?;
+                write!(f, "way, {copy}: the thread of the copy has not waited for it")
+            }
+            Self::CopySource { address, copy } => {
+                write!(f, "a write to global address {address:#x} while a copy from it is under ")?;
+                write!(f, "way, {copy}: the thread of the copy has not waited for it")
+            }
+            Self::CopySize { read, bytes } => {
+                write!(f, "a copy of {bytes} bytes is to read {read}")
             }
             Self::Divergence { waiting, missing, stands_at } => {
                 write!(f, "lanes {waiting:#010x} wait for lanes {missing:#010x}, ")?;

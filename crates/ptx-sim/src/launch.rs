@@ -18,7 +18,8 @@ pub struct Launch<'a> {
     pub dynamic_shared_bytes: u32,
     /// The kernel's parameters, each at its offset.
     pub params: &'a [u8],
-    /// Decides every choice of the run: the order of blocks, warps and lanes.
+    /// Decides every choice of the run: the order of blocks, warps and lanes, and when asynchronous copies are made: at
+    /// once, at random or as late as waits allow, for remainders 0, 1 and 2 of the seed by 3.
     pub seed: u64,
     /// What ends the launch.
     pub limits: Limits,

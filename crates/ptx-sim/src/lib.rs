@@ -4,7 +4,8 @@
 //! ([`Module::load`]) and launched ([`Kernel::run`]). Warps run in lock step, diverge and join again; which warp and
 //! which block runs next is chosen by a seed, and a seed repeats a run exactly. What is wrong with the program is a
 //! [`Finding`] with the line of the PTX and, through its line information, of the CUDA C++: accesses out of bounds or
-//! misaligned, reads of bytes that nobody wrote, races of warps on shared memory, divergence at barriers, deadlock.
+//! misaligned, reads of bytes that nobody wrote, races of warps on shared memory, asynchronous copies that nobody has
+//! waited for, divergence at barriers, deadlock.
 //!
 //! ```
 //! use frazil_ptx_sim::{Launch, Memory, Module};
@@ -40,8 +41,8 @@
 //! An instruction that is not modelled is an error of [`Module::parse`] that names it and its line; it is never skipped.
 //! Modelled are the integer, logic, shift, comparison, selection, conversion and basic floating-point instructions,
 //! loads, stores and atomics in all spaces, barriers of blocks, exchanges inside of warps, calls, `ldmatrix`, `stmatrix`,
-//! `mma` of f16, bf16 and tf32. Not yet: other tensor-core instructions, asynchronous copies, `mbarrier`, shared memory of
-//! clusters, textures, 128-bit registers. The order of accesses to global memory is that of the run; races there are not
+//! `mma` of f16, bf16 and tf32, `cp.async`. Not yet: other tensor-core instructions, `mbarrier`, bulk and tensor copies,
+//! shared memory of clusters, textures, 128-bit registers. The order of accesses to global memory is that of the run; races there are not
 //! looked for.
 
 #![forbid(unsafe_code)]

@@ -23,6 +23,7 @@ fn every_instruction_without_a_model_is_named_with_its_line() {
 wgmma.fence.sync.aligned;
 mov.u32 %r1, %tid.x;
 cp.async.bulk.commit_group;
+cp.async.mbarrier.arrive.shared.b64 [%r1];
 fence.proxy.async;
 add.f32x2 %rd1, %rd2, %rd3;";
     let LoadError::Unmodelled(list) = refusal(body) else { panic!("{}", refusal(body)) };
@@ -30,8 +31,9 @@ add.f32x2 %rd1, %rd2, %rd3;";
     let expected = [
         ("wgmma.fence.sync.aligned", 5),
         ("cp.async.bulk.commit_group", 7),
-        ("fence.proxy.async", 8),
-        ("add.f32x2", 9),
+        ("cp.async.mbarrier.arrive.shared.b64", 8),
+        ("fence.proxy.async", 9),
+        ("add.f32x2", 10),
     ];
     assert_eq!(named, expected);
 }
@@ -45,6 +47,13 @@ fn a_modifier_without_a_model_is_named() {
         ("cvt.rn.satfinite.f32.s32 %f1, %r1;", "modifier `.satfinite`"),
         ("shl.wrap.b32 %r1, %r2, %r3;", "modifier `.wrap`"),
         ("bar.sync.cluster 0;", "modifier `.cluster`"),
+        ("cp.async.mbarrier.arrive.b64 [%rd1];", "an arrival of copies at an `mbarrier`"),
+        (
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r1, %r2},
+             {%f1, %f2, %f3, %f4};",
+            "k16 of types f32, f16, bf16, f32",
+        ),
+        ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%r3];", "no such shape and type"),
         ("ex2.f32 %f1, %f2;", "without `.approx`"),
         ("div.rz.f32 %f1, %f2, %f3;", "no form for type F32"),
         ("ld.shared::cluster.u32 %r1, [%r2];", "shared memory of a cluster"),
@@ -68,6 +77,12 @@ fn contradictions_are_refused_with_their_line() {
         ("cvt.s32.f32 %r1, %f1;", "no rounding to an integer"),
         ("cvt.f32.s32 %f1, %r1;", "no rounding"),
         ("add.s32 %r1, %r2;", "2 operands"),
+        ("cp.async.cg.shared.global [%r1], [%rd1], 8;", "8 bytes, where `.cg` has 16"),
+        ("cp.async.ca.shared.global [%r1], [%rd1], 12;", "12 bytes"),
+        (
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2}, [%r3];",
+            "2 registers where 4 are needed",
+        ),
         ("ld.shared.u32 %r1, [p];", "`p` lies in the param space, not in the shared space"),
     ];
     for (body, expected) in cases {

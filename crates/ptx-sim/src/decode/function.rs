@@ -243,6 +243,7 @@ impl<'c, 'a> FunctionDecoder<'c, 'a> {
             Self::memory,
             Self::warp,
             Self::matrix,
+            Self::copy,
         ];
         for family in families {
             if let Some(op) = family(self, name, &mut modifiers, operands) {

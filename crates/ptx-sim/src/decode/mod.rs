@@ -5,6 +5,7 @@ mod bits;
 mod constants;
 mod control;
 mod conversion;
+mod copy;
 mod function;
 mod matrix;
 mod memory;

@@ -2,6 +2,7 @@
 
 use super::Stopped;
 use super::block::Common;
+use super::copy::{By, Met};
 use super::machine::Machine;
 use super::race::Touch;
 use super::warp::{Frame, Warp, lanes};
@@ -28,6 +29,8 @@ pub(super) struct Instruction<'i> {
     pub(super) mask: u32,
     pub(super) access: &'i Access,
     pub(super) addresses: Lanes,
+    /// Whether each lane accesses what all of them address.
+    pub(super) is_collective: bool,
 }
 
 pub(super) fn execute(
@@ -52,7 +55,7 @@ pub(super) fn execute(
         machine,
         common,
         warp,
-        instruction: Instruction { pc, frame, mask, access, addresses },
+        instruction: Instruction { pc, frame, mask, access, addresses, is_collective: false },
     };
     let synchronises = access.order == Order::Strong;
     if synchronises {
@@ -65,6 +68,7 @@ pub(super) fn execute(
         _ => {}
     }
     if synchronises {
+        this.warp.syncs += 1;
         this.common.races.publish(this.warp.index, this.instruction.active_addresses());
     }
     Ok(())
@@ -254,6 +258,8 @@ impl Accesses<'_, '_, '_> {
                 let allocated = self.machine.memory.allocated(allocation);
                 allocated.map_or(0, |allocated| allocated.bytes.unwritten(at, bytes))
             }
+            // What a copy has under way is told as such.
+            Target::Shared { at } if self.common.copies.are_under_way(at, bytes) => 0,
             Target::Shared { at } => self.common.shared.unwritten(at, bytes),
             Target::Local { at } => self.warp.local.unwritten(at, bytes),
             Target::Param { .. } => 0,
@@ -281,10 +287,15 @@ impl Accesses<'_, '_, '_> {
         writes: bool,
     ) -> Result<(), Stopped> {
         let Instruction { pc, access, .. } = self.instruction;
+        let bytes = usize::from(access.bytes) * usize::from(access.count);
+        let at = match target {
+            Target::Shared { at } => at,
+            Target::Memory { .. } if writes => return self.note_source(lane, bytes),
+            Target::Memory { .. } | Target::Local { .. } | Target::Param { .. } => return Ok(()),
+        };
+        self.note_copy(lane, at, bytes, writes)?;
         let races = &mut self.common.races;
         let warp = self.warp.index;
-        let Target::Shared { at } = target else { return Ok(()) };
-        let bytes = usize::from(access.bytes) * usize::from(access.count);
         let touch = Touch { warp, at, bytes, writes, order: access.order, pc };
         let Some(conflict) = races.touch(touch) else { return Ok(()) };
         let kind = FindingKind::SharedRace {
@@ -293,6 +304,40 @@ impl Accesses<'_, '_, '_> {
             writes: [conflict.wrote, writes],
         };
         self.machine.report_lanes(kind, pc, self.warp, 1 << lane)
+    }
+
+    /// What copies into these bytes of shared memory make of an access.
+    #[inline]
+    fn note_copy(
+        &mut self,
+        lane: usize,
+        at: usize,
+        bytes: usize,
+        writes: bool,
+    ) -> Result<(), Stopped> {
+        let Instruction { pc, is_collective, .. } = self.instruction;
+        let by = By { warp: self.warp.index, lane: (!is_collective).then_some(lane) };
+        let met = self.common.copies.meet(by, self.warp.syncs, (at, bytes), writes);
+        let Some(met) = met else { return Ok(()) };
+        let place = |pc| self.machine.program.places.place(pc);
+        let address = at as u64;
+        let kind = match met {
+            Met::UnderWay { pc } => FindingKind::CopyUnderWay { address, copy: place(pc), writes },
+            Met::Landed { pc } => {
+                FindingKind::SharedRace { address, earlier: place(pc), writes: [true, writes] }
+            }
+        };
+        self.machine.report_lanes(kind, pc, self.warp, 1 << lane)
+    }
+
+    /// A write to memory that a copy may read.
+    #[inline]
+    fn note_source(&mut self, lane: usize, bytes: usize) -> Result<(), Stopped> {
+        let address = self.instruction.addresses[lane];
+        let Some(copy) = self.common.copies.reads(address, bytes as u64) else { return Ok(()) };
+        let copy = self.machine.program.places.place(copy);
+        let kind = FindingKind::CopySource { address, copy };
+        self.machine.report_lanes(kind, self.instruction.pc, self.warp, 1 << lane)
     }
 
     #[inline]

@@ -173,6 +173,7 @@ fn complete(program: &Program, block: &mut Block, number: usize) {
     for index in &barrier.waiting {
         let warp = &mut warps[*index];
         warp.state = WarpState::Runnable;
+        warp.syncs += 1;
         for position in 0..warp.fragments.len() {
             let pc = warp.fragments[position].pc;
             if let Op::Barrier(op) = &program.code[pc as usize].op

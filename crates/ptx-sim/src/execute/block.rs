@@ -1,6 +1,7 @@
 //! A block: its warps, its shared memory, its barriers.
 
 use super::barrier::Barriers;
+use super::copy::Copies;
 use super::machine::Machine;
 use super::race::Races;
 use super::special::special;
@@ -19,6 +20,7 @@ pub(super) struct Common {
     pub(super) shared: TrackedBytes,
     pub(super) barriers: Barriers,
     pub(super) races: Races,
+    pub(super) copies: Copies,
 }
 
 impl Block {
@@ -36,6 +38,7 @@ impl Block {
                 shared: TrackedBytes::new(shared_end),
                 barriers: Barriers::new(num_warps),
                 races: Races::new(num_warps, shared_end),
+                copies: Copies::default(),
             },
         }
     }

@@ -81,6 +81,7 @@ fn warp_sync(warp: &mut Warp, fragment: usize, mask: u32, members: &[u32; LANES]
     let first = members[mask.trailing_zeros() as usize];
     let uniform = lanes(mask).all(|lane| members[lane] == first);
     if uniform && first & warp.live == mask {
+        warp.syncs += 1;
         return Flow::Next;
     }
     let mut left = mask;
@@ -114,6 +115,7 @@ pub(super) fn complete_warp_sync(warp: &mut Warp) -> bool {
             }
         }
     }
+    warp.syncs += u32::from(any);
     any
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 
 use super::Stopped;
+use super::copy::Timing;
 use super::warp::Warp;
 use crate::alu::{LANES, Lanes};
 use crate::finding::{Finding, FindingKind, Thread};
@@ -29,6 +30,7 @@ pub(super) struct Machine<'m> {
     pub(super) stack_bytes: u32,
     pub(super) limits: Limits,
     pub(super) random: Random,
+    pub(super) timing: Timing,
     pub(super) warp_instructions: u64,
     pub(super) thread_instructions: u64,
     findings: Findings,
@@ -74,6 +76,7 @@ impl<'m> Machine<'m> {
             stack_bytes: super::call::stack_bytes(program, function, launch.limits.stack_bytes),
             limits: launch.limits,
             random: Random::new(launch.seed),
+            timing: Timing::of_seed(launch.seed),
             warp_instructions: 0,
             thread_instructions: 0,
             findings: Findings::default(),

@@ -90,7 +90,8 @@ fn accesses<'a, 'm, T>(
 ) -> Accesses<'a, 'm, 'static> {
     let addresses = addresses(warp, &machine.constants, frame, op.address);
     let access = row_access(op.space);
-    let instruction = Instruction { pc, frame, mask: u32::MAX, access, addresses };
+    let instruction =
+        Instruction { pc, frame, mask: u32::MAX, access, addresses, is_collective: true };
     Accesses { machine, common, warp, instruction }
 }
 

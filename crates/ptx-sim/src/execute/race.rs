@@ -173,6 +173,40 @@ impl Races {
         conflict
     }
 
+    /// An asynchronous copy is done, as if its warp had written now. What it races with was found when it began, and
+    /// what met it since was told.
+    pub(super) fn land(&mut self, touch: Touch) {
+        if self.words.is_empty() {
+            return;
+        }
+        let cell = Cell {
+            writer: u8::try_from(touch.warp).unwrap_or(NOBODY),
+            write_segment: self.segments[touch.warp],
+            write_pc: touch.pc,
+            ..UNTOUCHED
+        };
+        for word in touch.at / WORD_BYTES..(touch.at + touch.bytes).div_ceil(WORD_BYTES) {
+            if self.words[word].is_split {
+                let part = self.words[word].readers as usize;
+                for byte in 0..WORD_BYTES {
+                    self.replace(CellIndex::Byte(part, byte), cell);
+                }
+            } else {
+                self.replace(CellIndex::Word(word), cell);
+            }
+        }
+    }
+
+    fn replace(&mut self, index: CellIndex, cell: Cell) {
+        let old = match index {
+            CellIndex::Word(word) => std::mem::replace(&mut self.words[word], cell),
+            CellIndex::Byte(part, byte) => std::mem::replace(&mut self.split[part][byte], cell),
+        };
+        if old.has_other_reads {
+            self.other_reads.retain(|read| read.0 != index);
+        }
+    }
+
     /// The cells of a word's bytes, made from that of the word the first time.
     fn split(&mut self, word: usize) -> usize {
         let cell = self.words[word];

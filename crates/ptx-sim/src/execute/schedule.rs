@@ -85,6 +85,7 @@ impl Resident {
             self.runnable.swap_remove(chosen);
             return Ok(());
         };
+        block.common.progress(machine);
         let event = run_warp(machine, &mut block.common, &mut block.warps[index], quantum)?;
         match event {
             Event::Continues => return Ok(()),

@@ -3,7 +3,7 @@
 use super::block::Common;
 use super::machine::Machine;
 use super::warp::{Fragment, FragmentState, Warp, lanes};
-use super::{Stopped, access, barrier, call, compute, exchange, matrix};
+use super::{Stopped, access, barrier, call, compute, copy, exchange, matrix};
 use crate::alu::Lane;
 use crate::finding::FindingKind;
 use crate::program::{Op, Source};
@@ -193,6 +193,10 @@ fn step(
         | Op::StoreMatrix(_)
         | Op::TransposeMatrix { .. }
         | Op::MatrixProduct(_) => matrix::execute(machine, common, warp, fragment, mask),
+        Op::Copy(_) | Op::CopyCommit | Op::CopyWait { .. } => {
+            copy::execute(machine, common, warp, fragment, mask)?;
+            Ok(Flow::Next)
+        }
         Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } => {
             access::execute(machine, common, warp, fragment, mask)?;
             Ok(Flow::Next)

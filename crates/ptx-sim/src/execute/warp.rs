@@ -23,6 +23,8 @@ pub(super) struct Warp {
     pub(super) live: u32,
     pub(super) fragments: Vec<Fragment>,
     pub(super) state: WarpState,
+    /// How often its lanes have ordered their accesses among themselves.
+    pub(super) syncs: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +107,7 @@ impl Warp {
                 state: FragmentState::Ready,
             }],
             state: WarpState::Runnable,
+            syncs: 0,
         }
     }
 

@@ -1,9 +1,11 @@
 //! What decoding makes and execution runs: typed instructions over numbered registers.
 
+mod copy;
 mod matrix;
 mod op;
 mod place;
 
+pub(crate) use copy::{CopyOp, CopyRead};
 pub(crate) use matrix::{MatrixAccess, MatrixProductOp};
 pub(crate) use op::*;
 pub(crate) use place::{Location, PlaceTable};

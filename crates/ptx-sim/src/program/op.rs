@@ -1,6 +1,6 @@
 //! Typed instructions. Decoding has checked every operand, so that execution need not.
 
-use super::{MatrixAccess, MatrixProductOp};
+use super::{CopyOp, MatrixAccess, MatrixProductOp};
 use crate::alu::{Compare, Conversion, FloatMap, Map};
 use crate::types::Space;
 
@@ -378,6 +378,14 @@ pub(crate) enum Op {
         a: Source,
     },
     MatrixProduct(Box<MatrixProductOp>),
+    /// Begins a copy.
+    Copy(Box<CopyOp>),
+    /// Makes a group of the copies that a thread has begun since its last one.
+    CopyCommit,
+    /// Waits until at most so many of a thread's groups are under way; `None` for all of its copies.
+    CopyWait {
+        pending: Option<u32>,
+    },
     /// A fence: a point of the memory order.
     Fence,
     /// `griddepcontrol`: a point between grids that follow each other.

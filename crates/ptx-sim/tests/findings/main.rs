@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
+mod copies;
 mod matrices;
 mod memory;
 mod races;

@@ -8,12 +8,14 @@
 
 mod bits;
 mod convert;
+mod copy;
 mod exchange;
 mod float;
 mod integer;
 mod matrix;
 mod memory;
 mod mov;
+mod warp;
 
 use frazil_ptx_sim::{Launch, Memory, Module};
 
