@@ -21,7 +21,7 @@ Test tiers and lints of this workspace.
 cargo xtask test [--tier TIER,...] [--require TIER,...] [--long] [--prebuilt FOLDER]
     Run every tier that can run here and say of each how it went.
     --tier      run these alone
-    --require   fail where one of these tiers has no test, or a test of it was skipped
+    --require   fail where one of these tiers has no test, does not run, or a test of it was skipped
     --long      also the tests marked as ignored: the peer's whole file, 20,000 generated cases
     --prebuilt  run the programs of an unpacked bundle; `run-tests` in it does this
 cargo xtask bundle [--out FOLDER]

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::args;
 use crate::cases;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, Tone};
+use crate::output::{Output, Tone, one_line};
 use crate::select;
 
 /// One kernel, as one JSON object.
@@ -226,7 +226,7 @@ fn write_totals(totals: &Totals, out: &mut Output) -> Result<(), Failure> {
     write!(out, "{kernels} kernel{}, {compiled} of them compiled now", plural(*kernels))?;
     match folder {
         _ if *not_kept > 0 => write!(out, "; {not_kept} could not be kept")?,
-        Some(folder) => write!(out, "; kept in {folder}")?,
+        Some(folder) => write!(out, "; kept in {}", one_line(folder))?,
         None => {}
     }
     if *declined > 0 {

@@ -7,6 +7,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber, subscriber};
 
+use crate::output::one_line;
+
 /// Writes events from `WARN` on; spans mean nothing to it.
 struct Warnings;
 
@@ -25,7 +27,7 @@ impl Subscriber for Warnings {
         let mut message = Message::default();
         event.record(&mut message);
         // Nobody can be told that standard error is closed.
-        let _ = writeln!(std::io::stderr(), "frazil: {}", message.0);
+        let _ = writeln!(std::io::stderr(), "frazil: {}", one_line(&message.0));
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -73,12 +73,15 @@ fn an_entry_that_is_damaged_is_warned_of_and_compiled_anew() {
 fn a_cache_that_takes_nothing_is_a_fault() {
     need_nvrtc!();
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("file");
+    let file = folder.path().join("a\nfile");
     fs::write(&file, "").unwrap();
     let said = warm(&file, &[]);
     let text = &said.assert_code(1).stdout;
     assert!(text.contains("frazil_sdpa_seqlens") && text.contains("1 could not be kept"), "{text}");
     assert!(!text.contains("kept in"), "{text}");
+    // The entry that is not read, the one that is not kept, and what comes of it: a line each.
+    assert_eq!(said.stderr.lines().filter(|line| line.starts_with("frazil: ")).count(), 3);
+    assert_eq!(said.stderr.lines().count(), 3, "{said:#?}");
     assert!(said.stderr.contains("could not be kept"), "{said:#?}");
     let said = warm(&file, &["--json"]);
     let totals = &said.assert_code(1).json()[1];
