@@ -36,4 +36,7 @@ fn without_nvrtc_it_is_said_what_to_do() {
     run(&["warm", "--list", "--target", "sm90"]).assert_code(0);
     let doctor = &run(&["doctor", "--json"]).assert_code(0).json()[0];
     assert!(doctor["opened"]["nvrtc"]["missing"].as_str().unwrap().contains(reason), "{doctor}");
+    let findings = doctor["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|finding| finding["code"] == "nvrtc_not_opened").unwrap();
+    assert!(finding["seen"].as_str().unwrap().contains(reason), "{finding}");
 }

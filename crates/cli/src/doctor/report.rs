@@ -92,7 +92,7 @@ impl Report {
             host: Host::read(roots),
             engines_not_linked: engines::not_linked(&engines),
             engines,
-            findings: findings(&kernel_driver, &found),
+            findings: findings(roots, &kernel_driver, &found, &opened),
             kernel_driver,
             libraries: found.libraries.iter().map(Line::from).collect(),
             opened,

@@ -2,6 +2,7 @@
 
 mod rules;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -36,6 +37,8 @@ pub(super) enum Finding {
     Unoptimised,
     /// A container on a computer with a GPU, which was not given it.
     ContainerWithoutGpu { kernel: Option<Numbers> },
+    /// The driver's library is here and was not opened, or did not start.
+    DriverNotOpened { reason: String },
     /// The kernel's side of the driver is here, its library is not.
     DriverLibraryMissing { is_container: bool },
     /// The library or device nodes are here, the kernel's side is not.
@@ -48,6 +51,8 @@ pub(super) enum Finding {
     SeveralVersions { kind: Kind, copies: Vec<Copy> },
     /// A GPU and no run-time compiler.
     NvrtcMissing,
+    /// A compiler is here, or was named, and was not opened.
+    NvrtcNotOpened { reason: String },
     /// A compiler that cannot compile.
     NvrtcBuiltinsMissing { nvrtc: Copy },
     /// Every compiler is of a newer CUDA than the driver runs.
@@ -89,12 +94,14 @@ impl Finding {
             Self::OtherSystem => "other_system",
             Self::Unoptimised => "unoptimised",
             Self::ContainerWithoutGpu { .. } => "container_without_gpu",
+            Self::DriverNotOpened { .. } => "driver_not_opened",
             Self::DriverLibraryMissing { .. } => "driver_library_missing",
             Self::KernelDriverMissing { .. } => "kernel_driver_missing",
             Self::DeviceNodesMissing { .. } => "device_nodes_missing",
             Self::DriverVersionsDiffer { .. } => "driver_versions_differ",
             Self::SeveralVersions { .. } => "several_versions",
             Self::NvrtcMissing => "nvrtc_missing",
+            Self::NvrtcNotOpened { .. } => "nvrtc_not_opened",
             Self::NvrtcBuiltinsMissing { .. } => "nvrtc_builtins_missing",
             Self::NvrtcNewerThanDriver { .. } => "nvrtc_newer_than_driver",
             Self::CudnnPartsMissing { .. } => "cudnn_parts_missing",
@@ -108,87 +115,84 @@ impl Finding {
     }
 
     /// What helps.
-    pub(super) fn advice(&self) -> String {
-        match self {
-            Self::NoGpu => "nothing: the CPU engine needs no GPU".into(),
-            Self::OtherSystem => "look for the libraries yourself; the CPU engine needs none".into(),
-            Self::Unoptimised => "build with --release before timing anything".into(),
+    pub(super) fn advice(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::NoGpu => "nothing: the CPU engine needs no GPU",
+            Self::OtherSystem => "look for the libraries yourself; the CPU engine needs none",
+            Self::Unoptimised => "build with --release before timing anything",
             Self::ContainerWithoutGpu { .. } => {
                 "start the container with its GPUs, as with `docker run --gpus all`, which takes \
                  NVIDIA's container toolkit on the computer"
-                    .into()
+            }
+            Self::DriverNotOpened { .. } => {
+                "mend what it says: every other program of CUDA fails alike"
             }
             Self::DriverLibraryMissing { is_container: true } => {
                 "start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility, so that the \
                  runtime mounts libcuda.so.1"
-                    .into()
             }
             Self::DriverLibraryMissing { is_container: false } => {
                 "install the driver's CUDA library in the version of the kernel's driver (packages \
                  libcuda1, libnvidia-compute or nvidia-driver-cuda-libs), or put its folder on \
                  LD_LIBRARY_PATH"
-                    .into()
             }
             Self::KernelDriverMissing { is_container: true } => {
-                "where programs on the GPU fail, start the container with its GPUs".into()
+                "where programs on the GPU fail, start the container with its GPUs"
             }
             Self::KernelDriverMissing { is_container: false } => {
                 "where this computer has a GPU: load the module (`modprobe nvidia`), or install the \
                  driver again for the kernel that runs"
-                    .into()
             }
             Self::DeviceNodesMissing { .. } => {
-                "run `nvidia-modprobe -u -c 0` as root, or start the container with its GPUs".into()
+                "run `nvidia-modprobe -u -c 0` as root, or start the container with its GPUs"
             }
             Self::DriverVersionsDiffer { .. } => {
-                "restart the computer, so that the module of the version installed is loaded".into()
+                "restart the computer, so that the module of the version installed is loaded"
             }
             Self::SeveralVersions { kind: Kind::Driver, .. } => {
-                "remove what an older driver left, or what an image brought".into()
+                "remove what an older driver left, or what an image brought"
             }
             Self::SeveralVersions { kind: Kind::Cudnn, .. } => {
                 "keep one on LD_LIBRARY_PATH and in the environment: a process that loads parts of \
                  two fails with SUBLIBRARY_VERSION_MISMATCH"
-                    .into()
             }
-            Self::SeveralVersions { .. } => {
-                "nothing, while each lies beside its own builtins".into()
-            }
+            Self::SeveralVersions { .. } => "nothing, while each lies beside its own builtins",
             Self::NvrtcMissing => {
                 "install NVRTC: the toolkit's package cuda-nvrtc, or `pip install \
                  nvidia-cuda-nvrtc` into the active environment"
-                    .into()
             }
-            Self::NvrtcBuiltinsMissing { nvrtc: (version, _) } => format!(
-                "install the package that NVRTC came in again: libnvrtc-builtins.so of version \
-                 {version} belongs beside it"
-            ),
+            Self::NvrtcNotOpened { .. } => "mend what it says, or install NVRTC again",
+            Self::NvrtcBuiltinsMissing { nvrtc: (version, _) } => {
+                return Cow::Owned(format!(
+                    "install the package that NVRTC came in again: libnvrtc-builtins.so of version \
+                     {version} belongs beside it"
+                ));
+            }
             Self::NvrtcNewerThanDriver { least, .. } => {
-                format!("install a driver from {least} on, or an older NVRTC")
+                return format!("install a driver from {least} on, or an older NVRTC").into();
             }
             Self::CudnnPartsMissing { .. } | Self::CudnnPartsDiffer { .. } => {
-                "install cuDNN again, all parts from one package of one version".into()
+                "install cuDNN again, all parts from one package of one version"
             }
             Self::CudnnWithoutCublasLt { .. } => {
-                "install cuBLAS of the CUDA version that cuDNN was made for".into()
+                "install cuBLAS of the CUDA version that cuDNN was made for"
             }
             Self::CudnnWithoutNvrtc { .. } => {
-                "install NVRTC of the CUDA version that cuDNN was made for".into()
+                "install NVRTC of the CUDA version that cuDNN was made for"
             }
             Self::BrokenFile { why: Broken::Empty, .. } => {
                 "remove it; where a container runtime should mount a file there, start the \
                  container with its GPUs"
-                    .into()
             }
             Self::BrokenFile { why: Broken::Missing, .. } => {
-                "install its package again, or remove it; then run `ldconfig` as root".into()
+                "install its package again, or remove it; then run `ldconfig` as root"
             }
-            Self::BrokenFile { .. } => "install its package again".into(),
-            Self::UnreadableFolder { .. } => "give this user the right to read it".into(),
+            Self::BrokenFile { .. } => "install its package again",
+            Self::UnreadableFolder { .. } => "give this user the right to read it",
             Self::StubsOnLoaderPath { .. } => {
-                "take it off LD_LIBRARY_PATH: programs that load the stand-in find no GPU".into()
+                "take it off LD_LIBRARY_PATH: programs that load the stand-in find no GPU"
             }
-        }
+        })
     }
 }
 
@@ -213,6 +217,7 @@ impl fmt::Display for Finding {
                     write!(f, ", on a kernel with NVIDIA's driver {kernel}")
                 })
             }
+            Self::DriverNotOpened { reason } => write!(f, "the driver was not opened: {reason}"),
             Self::DriverLibraryMissing { .. } => {
                 f.write_str("NVIDIA's kernel driver or device nodes are here, libcuda.so.1 is not")
             }
@@ -229,6 +234,7 @@ impl fmt::Display for Finding {
                 write!(f, "{kind} in several versions: {}", list(copies))
             }
             Self::NvrtcMissing => f.write_str("a GPU, and no NVRTC to compile kernels with"),
+            Self::NvrtcNotOpened { reason } => write!(f, "NVRTC was not opened: {reason}"),
             Self::NvrtcBuiltinsMissing { nvrtc } => {
                 write!(
                     f,

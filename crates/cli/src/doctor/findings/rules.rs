@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use frazil_cuda::find::{Found, Kind, Library, Numbers};
+use frazil_cuda::find::{Found, Kind, Library, Numbers, Roots};
 
 use super::super::driver::{CONTROL_NODES, KernelDriver};
+use super::super::opened::{Answer, Opened};
 use super::{Copy, Finding};
 
 /// Parts that `libcudnn` of version 9 opens for attention.
@@ -16,10 +17,17 @@ const CUDNN_9_PARTS: [&str; 5] =
 const LEAST_DRIVERS: [(u32, u32); 3] = [(11, 450), (12, 525), (13, 580)];
 
 /// Everything amiss, the worst first.
-pub(in super::super) fn findings(kernel: &KernelDriver, found: &Found) -> Vec<Finding> {
+pub(in super::super) fn findings(
+    roots: &Roots,
+    kernel: &KernelDriver,
+    found: &Found,
+    opened: &Opened,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     driver(kernel, found, &mut findings);
+    driver_not_opened(found, opened, &mut findings);
     nvrtc(kernel, found, &mut findings);
+    nvrtc_not_opened(roots, found, opened, &mut findings);
     for cudnn in found.of(Kind::Cudnn) {
         of_cudnn(cudnn, found, &mut findings);
     }
@@ -81,6 +89,33 @@ fn driver(kernel: &KernelDriver, found: &Found, findings: &mut Vec<Finding>) {
         let (kernel, library) = (version.clone(), copy(library));
         findings.push(Finding::DriverVersionsDiffer { kernel, library });
     }
+}
+
+/// A library that lies where it should and says nothing amiss by that.
+fn driver_not_opened(found: &Found, opened: &Opened, findings: &mut Vec<Finding>) {
+    let is_explained = !findings.is_empty();
+    if let (Answer::Missing(reason), Some(_)) = (&opened.driver, found.drivers().next())
+        && !is_explained
+    {
+        findings.push(Finding::DriverNotOpened { reason: first_line(reason) });
+    }
+}
+
+/// What `FRAZIL_NVRTC` names is the only one tried, whatever else is found, so that nothing else
+/// explains it.
+fn nvrtc_not_opened(roots: &Roots, found: &Found, opened: &Opened, findings: &mut Vec<Finding>) {
+    let Answer::Missing(reason) = &opened.nvrtc else { return };
+    let of_builtins = |finding: &Finding| matches!(finding, Finding::NvrtcBuiltinsMissing { .. });
+    let is_unexplained =
+        found.of(Kind::Nvrtc).next().is_some() && !findings.iter().any(of_builtins);
+    if roots.named_nvrtc().is_some() || is_unexplained {
+        findings.push(Finding::NvrtcNotOpened { reason: first_line(reason) });
+    }
+}
+
+/// The rest is a list of every place or file, which stands where the report says what was opened.
+fn first_line(reason: &str) -> String {
+    reason.lines().next().unwrap_or_default().to_owned()
 }
 
 fn nvrtc(kernel: &KernelDriver, found: &Found, findings: &mut Vec<Finding>) {

@@ -5,6 +5,7 @@ use std::fs;
 use frazil_cuda::find::fixtures::{PACKAGES, elf, loader_cache};
 
 use super::super::findings::{Finding, Severity};
+use super::super::opened::Answer;
 use super::{CUDNN, TOOLKIT, Tree, VERSION};
 
 type Build = fn(&mut Tree);
@@ -18,6 +19,40 @@ const COMPUTERS: &[(&str, Build, &[&str])] = &[
             t.driver().nvrtc().cudnn(CUDNN, "9.8.0");
         },
         &[],
+    ),
+    (
+        "nothing_opens",
+        |t| {
+            t.driver().nvrtc();
+            t.opened.driver = Answer::Missing("cuInit failed: 802\nmore".into());
+            t.opened.nvrtc = Answer::Missing("no NVRTC that can be used".into());
+        },
+        &["driver_not_opened", "nvrtc_not_opened"],
+    ),
+    (
+        "nothing_opens_and_nothing_is_there",
+        |t| {
+            t.opened.driver = Answer::Missing("no library".into());
+            t.opened.nvrtc = Answer::Missing("no NVRTC".into());
+        },
+        &["no_gpu"],
+    ),
+    (
+        "a_compiler_that_is_named_does_not_open",
+        |t| {
+            t.driver().variable("FRAZIL_NVRTC", "/nowhere");
+            t.opened.nvrtc = Answer::Missing("FRAZIL_NVRTC names /nowhere".into());
+        },
+        &["nvrtc_missing", "nvrtc_not_opened"],
+    ),
+    (
+        "a_driver_whose_nodes_are_missing_does_not_start",
+        |t| {
+            t.driver().nvrtc();
+            fs::remove_dir_all(t.path("/dev")).unwrap();
+            t.opened.driver = Answer::Missing("cuInit failed: 100".into());
+        },
+        &["device_nodes_missing"],
     ),
     (
         "healthy_wheels",

@@ -10,12 +10,15 @@ use tempfile::TempDir;
 
 use super::driver::KernelDriver;
 use super::findings::{Finding, findings};
+use super::opened::{self, Answer, Opened};
 
 /// A file system under construction, with what a doctor says of it.
 struct Tree {
     /// Removed when dropped.
     _folder: TempDir,
     files: fixtures::Tree,
+    /// What opening its libraries would show; that they are sound, unless it is said otherwise.
+    opened: Opened,
 }
 
 const TOOLKIT: &str = "/usr/local/cuda-12.4/lib64";
@@ -40,7 +43,10 @@ impl Tree {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let files = fixtures::Tree::new(folder.path());
-        Self { _folder: folder, files }
+        let driver = Answer::Opened(opened::Driver { cuda: "12.4".into(), num_gpus: 1 });
+        let (version, path) = ("12.4".into(), "libnvrtc.so.12".into());
+        let nvrtc = Answer::Opened(opened::Nvrtc { version, path, targets: Vec::new() });
+        Self { _folder: folder, files, opened: Opened { driver, nvrtc } }
     }
 
     /// Kernel driver 550.54.14, its nodes and its library.
@@ -78,7 +84,8 @@ impl Tree {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let mut findings = findings(&KernelDriver::read(&self.roots), &self.search());
+        let kernel = KernelDriver::read(&self.roots);
+        let mut findings = findings(&self.roots, &kernel, &self.search(), &self.opened);
         // Of this program, not of the tree.
         findings.retain(|finding| !matches!(finding, Finding::Unoptimised | Finding::OtherSystem));
         findings
