@@ -1,7 +1,7 @@
 //! Which libraries of NVIDIA lie where, without opening one.
 //!
 //! [`Roots`] says where to look: the loader's folders and cache, CUDA toolkits, conda, the packages
-//! of Python, and the place that `FRAZIL_NVRTC` names. [`search`] looks there and tells libraries by
+//! of Python, and the place that `FRAZIL_NVRTC` names. [`search()`] looks there and tells libraries by
 //! their file names and the packages that brought them.
 //!
 //! Names and folders are those of Linux. Elsewhere nothing of that is there, and a file that
