@@ -1,0 +1,119 @@
+#pragma once
+// What attention forward writes: one value for each row and head, and the rows past a length.
+
+#include "common/math.cuh"
+#include "common/ptx.cuh"
+#include "common/scores.cuh"
+#include "common/sdpa_fwd.cuh"
+#include "common/softmax.cuh"
+#include "common/types.cuh"
+
+namespace frazil {
+
+__device__ __forceinline__ float* row_output_at(const RowOutput& output, i64 batch_idx, i32 start,
+                                                i32 row, i32 head) {
+    return output.data + batch_idx * output.batch_stride + start * output.start_stride +
+           row * output.row_stride + head * output.head_stride;
+}
+
+__device__ __forceinline__ bool is_by_sequence(const RowOutput& output) {
+    return output.start_stride == 0;
+}
+
+// LSE, max and sum-exp of one row, in natural units but for an LSE of base 2.
+__device__ __forceinline__ void store_row_outputs(const SdpaFwdParams& params, const Unit& unit,
+                                                  const RowPlace& place, const RowResult& row) {
+    const auto at = [&](const RowOutput& output) {
+        return row_output_at(output, unit.batch_idx, unit.q.start, place.pos, place.head);
+    };
+    if (params.lse.data != nullptr) {
+        const float lse_log2 = row.sum > 0.0f ? row.max_log2 + log2_approx(row.sum) : row.max_log2;
+        *at(params.lse) = params.lse_is_base2 != 0 ? lse_log2 : lse_log2 * kLn2;
+    }
+    if (params.max.data != nullptr) *at(params.max) = row.max_log2 * kLn2;
+    if (params.sum_exp.data != nullptr) *at(params.sum_exp) = row.sum;
+}
+
+__device__ __forceinline__ u64 row_address(const RowTensor& tensor, i64 batch_idx, i64 row,
+                                           i32 head, u32 element_bytes) {
+    const i64 at = batch_idx * tensor.batch_stride + row * tensor.row_stride +
+                   head * tensor.head_stride;
+    return tensor.data + static_cast<u64>(at) * element_bytes;
+}
+
+__device__ __forceinline__ u32 element_bytes(OutputType type) {
+    return type == OutputType::kF32 ? 4 : 2;
+}
+
+// Rows of a sequence and a head that are filled at a time, by one warp.
+inline constexpr i32 kFillRows = 32;
+
+// Zeros in rows first..end of O, 16 bytes a lane: rows are multiples of 16 bytes.
+__device__ __forceinline__ void fill_o(const SdpaFwdParams& params, i64 batch_idx, i32 head,
+                                       i32 first, i32 end) {
+    const u32 bytes = element_bytes(params.o_type);
+    const i32 row_chunks = params.head_dim_v * static_cast<i32>(bytes) / 16;
+    for (i32 row = first; row < end; ++row) {
+        const u64 address = row_address(params.o, batch_idx, row, head, bytes);
+        for (i32 chunk = lane_idx(); chunk < row_chunks; chunk += kWarpSize) {
+            *reinterpret_cast<uint4*>(address + chunk * 16) = uint4{0, 0, 0, 0};
+        }
+    }
+}
+
+__device__ __forceinline__ void fill_row_output(const RowOutput& output, float value, i64 batch_idx,
+                                                i32 head, i32 first, i32 end) {
+    if (output.data == nullptr || !is_by_sequence(output)) return;
+    const i32 row = first + lane_idx();
+    if (row < min_of<i64>(end, output.num_rows)) {
+        *row_output_at(output, batch_idx, 0, row, head) = value;
+    }
+}
+
+// Rows past the length of their sequence, where a tensor has such rows: O = +0, LSE and max -inf,
+// sum-exp 0. All warps of the grid share the work; `warp` is the index of this one of `num_warps`.
+// Nothing else writes these rows, so it may run at any time.
+__device__ __forceinline__ void fill_rows_past_lengths(const SdpaFwdParams& params, i64 warp,
+                                                       i64 num_warps) {
+    if (params.q_rows.lengths == nullptr) return;
+    i64 num_rows = params.fills_o != 0 ? params.q_rows.num_rows : 0;
+    for (const RowOutput* output : {&params.lse, &params.max, &params.sum_exp}) {
+        if (output->data != nullptr && is_by_sequence(*output)) {
+            num_rows = max_of(num_rows, output->num_rows);
+        }
+    }
+    // Jobs are numbered through all sequences, so that every warp has as many as any other.
+    i64 next = warp;
+    i64 num_before = 0;
+    for (i64 first_batch = 0; first_batch < params.batch; first_batch += kWarpSize) {
+        const i64 own_batch = first_batch + lane_idx();
+        const i32 own_len =
+            own_batch < params.batch ? params.q_rows.lengths[own_batch] : static_cast<i32>(num_rows);
+        u32 with_rows = __ballot_sync(kFullWarp, own_len < num_rows);
+        while (with_rows != 0) {
+            const i32 lane = __ffs(static_cast<int>(with_rows)) - 1;
+            with_rows &= with_rows - 1;
+            const i32 len = __shfl_sync(kFullWarp, own_len, lane);
+            const i64 num_parts = divide_up<i64>(num_rows - len, kFillRows);
+            const i64 num_jobs = num_parts * params.heads.num_q_heads;
+            for (; next < num_before + num_jobs; next += num_warps) {
+                const i64 job = next - num_before;
+                const i32 head = static_cast<i32>(job / num_parts);
+                const i32 first = static_cast<i32>(len + job % num_parts * kFillRows);
+                const i32 end = static_cast<i32>(min_of<i64>(first + kFillRows, num_rows));
+                const i64 batch_idx = first_batch + lane;
+                if (params.fills_o != 0) {
+                    fill_o(params, batch_idx, head, first,
+                           static_cast<i32>(min_of<i64>(end, params.q_rows.num_rows)));
+                }
+                const float low = negative_infinity();
+                fill_row_output(params.lse, low, batch_idx, head, first, end);
+                fill_row_output(params.max, low, batch_idx, head, first, end);
+                fill_row_output(params.sum_exp, 0.0f, batch_idx, head, first, end);
+            }
+            num_before += num_jobs;
+        }
+    }
+}
+
+}  // namespace frazil
