@@ -1,6 +1,6 @@
 //! A simulated device with one module, whose launches must be clean.
 
-use frazil_ptx_sim::{Image, Launch, Memory, Module};
+use frazil_ptx_sim::{Fault, Image, Launch, Memory, Module, Report};
 
 pub(crate) struct Device {
     memory: Memory,
@@ -75,6 +75,21 @@ impl Device {
 
     /// Launches the only kernel, and fails at any finding.
     pub(crate) fn launch(&mut self, grid: [u32; 3], block: [u32; 3], values: &[Parameter]) {
+        let report = self.run(grid, block, values);
+        let name = self.image.module().entries()[0].name();
+        let what = format!("{name} for {} with seed {}", self.target, self.seed);
+        let report = report.unwrap_or_else(|fault| panic!("{what}: {fault}"));
+        let findings: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+        assert_eq!(findings, [""; 0], "{what}");
+    }
+
+    /// Launches the only kernel.
+    pub(crate) fn run(
+        &mut self,
+        grid: [u32; 3],
+        block: [u32; 3],
+        values: &[Parameter],
+    ) -> Result<Report, Fault> {
         let entry = &self.image.module().entries()[0];
         let mut params = vec![0; entry.parameter_bytes() as usize];
         assert_eq!(entry.parameters().len(), values.len());
@@ -86,11 +101,6 @@ impl Device {
         let dynamic_shared_bytes = self.dynamic_shared_bytes;
         let launch =
             Launch { dynamic_shared_bytes, seed: self.seed, ..Launch::new(grid, block, &params) };
-        let kernel = self.image.kernel(&name).unwrap();
-        let what = format!("{name} for {} with seed {}", self.target, self.seed);
-        let report = kernel.run(&mut self.memory, &launch);
-        let report = report.unwrap_or_else(|fault| panic!("{what}: {fault}"));
-        let findings: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
-        assert_eq!(findings, [""; 0], "{what}");
+        self.image.kernel(&name).unwrap().run(&mut self.memory, &launch)
     }
 }

@@ -6,6 +6,7 @@
 
 mod calls;
 mod device;
+mod flash_attention;
 mod scalar;
 mod warp_ops;
 
