@@ -3,6 +3,7 @@
 use frazil_core::{Target, Unsupported, Version};
 
 use super::Arch;
+use crate::nvrtc::GET_NVRTC;
 
 /// Says what kernels for a target are compiled for, or why none can be.
 ///
@@ -18,7 +19,10 @@ use super::Arch;
 pub fn gate(target: &Target, least: Version) -> Result<Arch, Unsupported> {
     let arch = Arch::of(target)?;
     let need = least.max(arch.since());
-    let no_nvrtc = |found, need| Unsupported::Toolchain { what: "NVRTC", found, need };
+    let no_nvrtc = |found, need| {
+        let need = format!("{need}; {GET_NVRTC}");
+        Unsupported::Toolchain { what: "NVRTC", found, need }
+    };
     let need_version = || format!("{}.{} for {arch}", need.major, need.minor);
     let Some(nvrtc) = &target.toolchain.nvrtc else {
         return Err(no_nvrtc(None, need_version()));
@@ -52,6 +56,8 @@ mod tests {
     use super::*;
     use crate::nvrtc::OLDEST_NVRTC;
 
+    const GET: &str = "; get it with `pip install nvidia-cuda-nvrtc` into the active Python \
+                       environment, or with a CUDA toolkit";
     const NVRTC_12_2: &[&str] = &["sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a"];
     const NVRTC_12_9: &[&str] = &["sm_80", "sm_90a", "sm_100a", "sm_103a"];
 
@@ -73,7 +79,9 @@ mod tests {
     fn an_old_compiler_an_old_driver_and_none_are_told_apart() {
         let toolchain = |what, found: Option<(u32, u32)>, need: &str| {
             let found = found.map(|(major, minor)| Version::new(major, minor, 0));
-            Err(Unsupported::Toolchain { what, found, need: need.into() })
+            // What is to be got is told with how to get it.
+            let how = if what == "NVRTC" { GET } else { "" };
+            Err(Unsupported::Toolchain { what, found, need: format!("{need}{how}") })
         };
         type Row = (
             &'static str,
@@ -123,7 +131,7 @@ mod tests {
         let target = fixtures::sm80();
         assert!(gate(&target, Version::new(13, 0, 0)).is_ok());
         let declined = gate(&target, Version::new(13, 2, 0)).unwrap_err();
-        assert_eq!(declined.to_string(), "NVRTC 13.0.0, need 13.2 for sm_80");
+        assert_eq!(declined.to_string(), format!("NVRTC 13.0.0, need 13.2 for sm_80{GET}"));
     }
 
     fn arch_of(major: u32, minor: u32) -> Result<Arch, Unsupported> {
