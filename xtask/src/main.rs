@@ -39,6 +39,8 @@ cargo xtask msrv
 cargo xtask support-table [--check]
     Ask every engine who serves what and write the table of README.md and docs/SUPPORT.md.
     --check     write nothing, fail where one is not what asking gives
+
+Exit codes: 0 all is well; 1 it is not; 2 arguments that mean nothing.
 ";
 
 /// What a task that failed has to say; empty when it has said it.
@@ -48,10 +50,14 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.as_slice() {
-        ["test", options @ ..] => test::Options::parse(options).and_then(|o| test::test(&o)),
-        ["bundle", options @ ..] => {
-            bundle::Options::parse(options).and_then(|o| bundle::bundle(&o))
-        }
+        ["test", options @ ..] => match test::Options::parse(options) {
+            Ok(options) => test::test(&options),
+            Err(wrong) => return misused(&format!("xtask: {wrong}")),
+        },
+        ["bundle", options @ ..] => match bundle::Options::parse(options) {
+            Ok(options) => bundle::bundle(&options),
+            Err(wrong) => return misused(&format!("xtask: {wrong}")),
+        },
         ["lint"] => lint::lint(),
         ["sizes"] => sizes::sizes(),
         ["features"] => features::features(),
@@ -59,10 +65,7 @@ fn main() -> ExitCode {
         ["support-table"] => support_table::support_table(false),
         ["support-table", "--check"] => support_table::support_table(true),
         ["help" | "--help" | "-h"] => say(HELP.trim_end()),
-        _ => {
-            let _ = write!(io::stderr(), "{HELP}");
-            return ExitCode::from(2);
-        }
+        _ => return misused(HELP.trim_end()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -71,6 +74,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Says what is wrong with the arguments.
+fn misused(message: &str) -> ExitCode {
+    let _ = writeln!(io::stderr(), "{message}");
+    ExitCode::from(2)
 }
 
 /// A line on standard output.

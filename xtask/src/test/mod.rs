@@ -44,23 +44,26 @@ impl Options {
                 _ => return Err(no_option()),
             }
         }
+        options.check()?;
         Ok(options)
     }
 
-    /// Whether every tier that is named is there, and every one that is required runs.
-    fn check(&self, tiers: &[&str]) -> Result<(), Failure> {
-        for named in self.tiers.iter().chain(&self.require) {
-            if !tiers.contains(&named.as_str()) {
-                let tiers = tiers.join(", ");
-                return Err(format!(
-                    "tier `{named}` is asked for, and there is none; tiers: {tiers}"
-                ));
+    /// Whether every tier that is named is one, and every one that is required runs.
+    fn check(&self) -> Result<(), Failure> {
+        for named in self.named() {
+            if !tiers::names().any(|name| name == named) {
+                let names = tiers::names().collect::<Vec<_>>().join(", ");
+                return Err(format!("there is no tier `{named}`; tiers: {names}"));
             }
         }
         match self.require.iter().find(|required| !self.runs(required)) {
             Some(left_out) => Err(format!("tier {left_out} is required, and --tier leaves it out")),
             None => Ok(()),
         }
+    }
+
+    fn named(&self) -> impl Iterator<Item = &String> {
+        self.tiers.iter().chain(&self.require)
     }
 
     fn runs(&self, tier: &str) -> bool {
@@ -74,7 +77,10 @@ pub(crate) fn test(options: &Options) -> Result<(), Failure> {
         None => tiers::of_workspace(&root()),
         Some(prebuilt) => tiers::of_programs(prebuilt),
     };
-    options.check(&tiers.iter().map(|tier| tier.name).collect::<Vec<_>>())?;
+    let has_tests = |named: &String| tiers.iter().any(|tier| tier.name == named);
+    if let Some(absent) = options.named().find(|named| !has_tests(named)) {
+        return Err(format!("tier {absent} is asked for, and has no tests"));
+    }
     tiers.retain(|tier| options.runs(tier.name));
     let mut results = Vec::new();
     for tier in &tiers {
@@ -132,11 +138,12 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let args = ["--long", "--require", "unit,doc", "--require=support", "--tier", "unit"];
+        let args =
+            ["--long", "--require", "unit,doc", "--require=support", "--tier", "unit,doc,support"];
         let options = Options::parse(&[&args[..], &["--prebuilt=some/folder"]].concat());
         let expected = Options {
             long: true,
-            tiers: vec!["unit".into()],
+            tiers: ["unit", "doc", "support"].map(String::from).to_vec(),
             require: ["unit", "doc", "support"].map(String::from).to_vec(),
             prebuilt: Some("some/folder".into()),
         };
@@ -152,14 +159,15 @@ mod tests {
             (&[][..], None),
             (&["--tier", "unit", "--require", "unit"], None),
             (&["--require", "unit,compile"], None),
-            (&["--require", "nonsense"], Some("tier `nonsense` is asked for, and there is none")),
-            (&["--tier", "unit,"], Some("tier `` is asked for, and there is none")),
+            (&["--require", "numerics-gpu"], None),
+            (&["--require", "nonsense"], Some("there is no tier `nonsense`; tiers: unit, doc, ")),
+            (&["--tier", "unit,"], Some("there is no tier ``; tiers: ")),
             (
                 &["--tier", "unit", "--require", "unit,compile"],
                 Some("tier compile is required, and --tier leaves it out"),
             ),
         ] {
-            let found = Options::parse(args).unwrap().check(&["unit", "compile"]).err();
+            let found = Options::parse(args).err();
             let is_told = match (&found, fault) {
                 (Some(found), Some(fault)) => found.starts_with(fault),
                 (found, fault) => found.is_none() && fault.is_none(),

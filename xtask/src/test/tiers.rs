@@ -21,6 +21,11 @@ const BY_NAME: [(&str, &[&str]); 9] = [
     ("contract-gpu", &["contract_gpu"]),
 ];
 
+/// Names of all tiers, whether they have tests or not, in order.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    ["unit", "doc"].into_iter().chain(BY_NAME.map(|(name, _)| name))
+}
+
 /// A tier, and its tests.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tier<'a> {
