@@ -20,6 +20,13 @@ __device__ __forceinline__ void griddepcontrol_launch_dependents() {
 #endif
 }
 
+// The same number, of which the compiler knows nothing: what follows from it is computed anew where it
+// is needed, instead of being kept in registers over a loop.
+__device__ __forceinline__ u32 forgotten(u32 x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
 // Address of shared memory as instructions take it, in the window of the state space.
 __device__ __forceinline__ u32 smem_address(const void* pointer) {
     return static_cast<u32>(__cvta_generic_to_shared(pointer));

@@ -112,8 +112,9 @@ template <class Element, int kRowBlocks, int kColumns>
 __device__ __forceinline__ void modify_scores(const SdpaFwdParams& params, const Unit& unit,
                                               i32 first_row, i32 first_column,
                                               Fragments<kRowBlocks, kColumns>& scores) {
-    const i32 row_in_block = lane_idx() / 4;
-    const i32 lane_column = first_column + lane_idx() % 4 * 2;
+    const i32 lane = static_cast<i32>(forgotten(threadIdx.x)) % kWarpSize;
+    const i32 row_in_block = lane / 4;
+    const i32 lane_column = first_column + lane % 4 * 2;
 #pragma unroll
     for (int block = 0; block < kRowBlocks; ++block) {
 #pragma unroll
@@ -138,8 +139,9 @@ template <int kRowBlocks, int kColumns>
 __device__ __forceinline__ void hide_scores(const SdpaFwdParams& params, const Unit& unit,
                                             i32 first_row, i32 first_column,
                                             Fragments<kRowBlocks, kColumns>& scores) {
-    const i32 row_in_block = lane_idx() / 4;
-    const i32 lane_column = first_column + lane_idx() % 4 * 2;
+    const i32 lane = static_cast<i32>(forgotten(threadIdx.x)) % kWarpSize;
+    const i32 row_in_block = lane / 4;
+    const i32 lane_column = first_column + lane % 4 * 2;
     const i32 off = band_offset(params.score.band, unit.q.len, unit.kv.len);
 #pragma unroll
     for (int block = 0; block < kRowBlocks; ++block) {

@@ -32,7 +32,7 @@ __device__ __forceinline__ u32 chunk_offset(u32 row, u32 chunk) {
 // where the lane's own chunk is 0 or 1, all but a few bits are a constant of the instruction.
 template <int kRows>
 __device__ __forceinline__ u32 lane_address(u32 tile, u32 row, u32 chunk) {
-    return tile + chunk_offset<kRows>(row, chunk);
+    return forgotten(tile + chunk_offset<kRows>(row, chunk));
 }
 
 template <int kRows>
@@ -58,8 +58,9 @@ __device__ __forceinline__ void copy_tile_async(u32 tile, i32 num_columns, const
     constexpr int kRowStep = kNumThreads / kRowThreads;
     constexpr int kNumChunks = kColumns / kChunkColumns;
     static_assert(kRowStep % 8 == 0 && kRows % kRowStep == 0, "whole passes over the rows");
-    const int first_row = static_cast<int>(threadIdx.x) / kRowThreads;
-    const int lane_chunk = static_cast<int>(threadIdx.x) % kRowThreads;
+    const int thread = static_cast<int>(forgotten(threadIdx.x));
+    const int first_row = thread / kRowThreads;
+    const int lane_chunk = thread % kRowThreads;
     const u32 first = tile + chunk_offset<kRows>(first_row, lane_chunk);
 #pragma unroll
     for (int step = 0; step < kRows; step += kRowStep) {

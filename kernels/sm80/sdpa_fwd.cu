@@ -53,10 +53,14 @@ struct SharedStorage {
     alignas(16) u8 q[kTileBytes<T::kBlockM, T::kHeadDimQk>];
     alignas(16) u8 k[T::kNumStages][kTileBytes<T::kBlockN, T::kHeadDimQk>];
     alignas(16) u8 v[T::kNumStages][kTileBytes<T::kBlockN, T::kHeadDimV>];
-    // In shared memory, where it takes no registers of a loop that has none to spare.
+    // What all threads know alike, for loops that have no registers to spare.
     Unit unit;
+    TileRange tiles;
+    u64 first_k;  // address of the sequence's first row; in pages, of row 0 of page 0
+    u64 first_v;
+    WorkListHeader list;
+    u32 num_units;
     u32 claimed_unit;
-    u32 unused[3];
 };
 
 using Kernel = Traits<Config>;
@@ -179,43 +183,33 @@ struct PagedKeySource {
     }
 };
 
-// One side of the keys' tensors, K or V, as a unit sees it.
+// Address of the first row of the keys or values of a unit; in pages, of row 0 of page 0.
 template <class T>
-struct KeyRows {
-    const SdpaFwdParams& params;
-    const RowTensor& tensor;
-    const PageTable& table;
-    i32 batch_idx;
-    i32 kv_len;
-    u64 first;  // address of the sequence's first row; in pages, of row 0 of page 0
+__device__ __forceinline__ u64 first_key(const RowTensor& tensor, const Unit& unit) {
+    return row_address(tensor, T::kPaged != 0 ? 0 : unit.batch_idx, unit.kv.start, unit.kv_head,
+                       sizeof(typename T::Element));
+}
 
-    __device__ __forceinline__ KeyRows(const SdpaFwdParams& params, const RowTensor& tensor,
-                                       const PageTable& table, const Unit& unit)
-        : params(params),
-          tensor(tensor),
-          table(table),
-          batch_idx(unit.batch_idx),
-          kv_len(unit.kv.len),
-          first(row_address(tensor, T::kPaged ? 0 : unit.batch_idx, unit.kv.start, unit.kv_head,
-                            sizeof(typename T::Element))) {}
-
-    template <int kColumns>
-    __device__ __forceinline__ void copy_async(const void* tile, i32 tile_idx,
-                                               i32 num_columns) const {
-        const i32 first_row = tile_idx * T::kBlockN;
-        const u32 to = smem_address(tile);
-        if constexpr (T::kPaged) {
-            const i32* pages = table.pages + batch_idx * table.batch_stride;
-            const PagedKeySource<T> source{params, tensor, table, pages, first, first_row, kv_len};
-            copy_tile_async<T::kBlockN, kColumns, T::kNumThreads>(to, num_columns, source);
-        } else {
-            const i64 row_bytes = tensor.row_stride * static_cast<i64>(sizeof(typename T::Element));
-            const KeySource<T> source{first + static_cast<u64>(first_row * row_bytes), row_bytes,
-                                      kv_len - first_row};
-            copy_tile_async<T::kBlockN, kColumns, T::kNumThreads>(to, num_columns, source);
-        }
+// Copies a tile of keys or values. `first` as of first_key.
+template <class T, int kColumns>
+__device__ __forceinline__ void copy_keys(const SdpaFwdParams& params, const RowTensor& tensor,
+                                          const PageTable& table, const Unit& unit, u64 first,
+                                          i32 tile_idx, u32 to) {
+    constexpr i64 kElementBytes = sizeof(typename T::Element);
+    const i32 num_columns = kColumns == T::kHeadDimQk && &tensor == &params.k ? params.head_dim_qk
+                                                                             : params.head_dim_v;
+    const i32 first_row = tile_idx * T::kBlockN;
+    if constexpr (T::kPaged != 0) {
+        const i32* pages = table.pages + unit.batch_idx * table.batch_stride;
+        const PagedKeySource<T> source{params, tensor, table, pages, first, first_row, unit.kv.len};
+        copy_tile_async<T::kBlockN, kColumns, T::kNumThreads>(to, num_columns, source);
+    } else {
+        const i64 row_bytes = tensor.row_stride * kElementBytes;
+        const KeySource<T> source{first + static_cast<u64>(first_row * row_bytes), row_bytes,
+                                  unit.kv.len - first_row};
+        copy_tile_async<T::kBlockN, kColumns, T::kNumThreads>(to, num_columns, source);
     }
-};
+}
 
 // ---------------------------------------------------------------------------------------------
 // Products
@@ -296,83 +290,116 @@ __device__ __forceinline__ void multiply_pv(const typename T::Scores& weights, u
 // ---------------------------------------------------------------------------------------------
 // One unit
 
-// From scores to weights.
-template <class T>
+// From scores to weights. kHides: some query of the band does not see some key of the tile.
+template <class T, bool kHides>
 __device__ __forceinline__ void weigh(const SdpaFwdParams& params, const Unit& unit, i32 tile_idx,
-                                      bool hides, typename T::Scores& scores,
-                                      typename T::Stats& stats, typename T::Output& out) {
+                                      typename T::Scores& scores, typename T::Stats& stats,
+                                      typename T::Output& out) {
+    constexpr bool kModifies = T::kModifiesScores != 0;
     const i32 first_row = warp_idx() * T::kWarpRows;
     const i32 first_column = tile_idx * T::kBlockN;
-    if constexpr (T::kModifiesScores != 0) {
+    if constexpr (kModifies) {
         modify_scores<typename T::Element, T::kRowBlocks, T::kBlockN>(params, unit, first_row,
                                                                       first_column, scores);
-        if (hides) {
-            hide_scores<T::kRowBlocks, T::kBlockN>(params, unit, first_row, first_column, scores);
-        }
-        // A bias may be -inf for a whole row. What modifiers give is in units of log2 already.
-        softmax_step<true, T::kRowBlocks, T::kBlockN, T::kHeadDimV>(1.0f, scores, stats, out);
-    } else {
-        if (hides) {
-            hide_scores<T::kRowBlocks, T::kBlockN>(params, unit, first_row, first_column, scores);
-        }
-        softmax_step<true, T::kRowBlocks, T::kBlockN, T::kHeadDimV>(params.score.scale_log2, scores,
-                                                                    stats, out);
+    }
+    if constexpr (kHides) {
+        hide_scores<T::kRowBlocks, T::kBlockN>(params, unit, first_row, first_column, scores);
+    }
+    // What modifiers give is in units of log2, and a bias may be -inf for a whole row.
+    const float scale_log2 = kModifies ? 1.0f : params.score.scale_log2;
+    softmax_step<kHides || kModifies, T::kRowBlocks, T::kBlockN, T::kHeadDimV>(scale_log2, scores,
+                                                                               stats, out);
+}
+
+template <class T>
+__device__ __forceinline__ void copy_k(const SdpaFwdParams& params, const Unit& unit, u64 first,
+                                       i32 tile_idx, SharedStorage<T>& shared, int stage) {
+    copy_keys<T, T::kHeadDimQk>(params, params.k, params.table_k, unit, first, tile_idx,
+                                smem_address(shared.k[stage]));
+}
+
+template <class T>
+__device__ __forceinline__ void copy_v(const SdpaFwdParams& params, const Unit& unit, u64 first,
+                                       i32 tile_idx, SharedStorage<T>& shared, int stage) {
+    copy_keys<T, T::kHeadDimV>(params, params.v, params.table_v, unit, first, tile_idx,
+                               smem_address(shared.v[stage]));
+}
+
+// What the first step waits for.
+template <class T>
+__device__ __forceinline__ void start_walk(const SdpaFwdParams& params, const Unit& unit,
+                                           i32 tile_idx, SharedStorage<T>& shared) {
+    const u64 sequence =
+        row_address(params.q, unit.batch_idx, unit.q.start, 0, sizeof(typename T::Element));
+    copy_tile_async<T::kBlockM, T::kHeadDimQk, T::kNumThreads>(
+        smem_address(shared.q), params.head_dim_qk, QuerySource<T>{params, unit, sequence});
+    const u64 first_k = first_key<T>(params.k, unit);
+    const u64 first_v = first_key<T>(params.v, unit);
+    copy_k<T>(params, unit, first_k, tile_idx, shared, 0);
+    if constexpr (T::kNumStages == 2) copy_v<T>(params, unit, first_v, tile_idx, shared, 0);
+    cp_async_commit();
+    if (threadIdx.x == 0) {
+        shared.first_k = first_k;
+        shared.first_v = first_v;
     }
 }
 
-// Walks the tiles of keys. Every thread comes with all barriers passed; on return tiles may still be
-// read by other warps.
-template <class T>
-__device__ __forceinline__ void walk_tiles(const SdpaFwdParams& params, const Unit& unit,
-                                           const TileRange& tiles, SharedStorage<T>& shared,
-                                           typename T::Stats& stats, typename T::Output& out) {
-    const KeyRows<T> k(params, params.k, params.table_k, unit);
-    const KeyRows<T> v(params, params.v, params.table_v, unit);
-    const auto copy_k = [&](int stage, i32 tile_idx) {
-        k.template copy_async<T::kHeadDimQk>(shared.k[stage], tile_idx, params.head_dim_qk);
-    };
-    const auto copy_v = [&](int stage, i32 tile_idx) {
-        v.template copy_async<T::kHeadDimV>(shared.v[stage], tile_idx, params.head_dim_v);
-    };
-    const u32 q_tile = smem_address(shared.q);
-    const u64 sequence = row_address(params.q, unit.batch_idx, unit.q.start, 0,
-                                     sizeof(typename T::Element));
-    copy_tile_async<T::kBlockM, T::kHeadDimQk, T::kNumThreads>(
-        q_tile, params.head_dim_qk, QuerySource<T>{params, unit, sequence});
-    copy_k(0, tiles.end - 1);
-    if constexpr (T::kNumStages == 2) copy_v(0, tiles.end - 1);
-    cp_async_commit();
-    int stage = 0;
-#pragma unroll 1
-    for (i32 tile_idx = tiles.end - 1; tile_idx >= tiles.begin; --tile_idx) {
+// One tile of keys. kHides: some query of the band does not see some key of it.
+template <class T, bool kHides>
+__device__ __forceinline__ void step(const SdpaFwdParams& params, i32 tile_idx, int stage,
+                                     SharedStorage<T>& shared, typename T::Stats& stats,
+                                     typename T::Output& out) {
+    const Unit& unit = shared.unit;
+    cp_async_wait<0>();
+    // The copies of all threads are here, and every warp has read the tile before this one.
+    __syncthreads();
+    const bool has_next = tile_idx > shared.tiles.begin;
+    if constexpr (T::kNumStages == 1) {
+        copy_v<T>(params, unit, shared.first_v, tile_idx, shared, 0);
+        cp_async_commit();
+    } else if (has_next) {
+        copy_k<T>(params, unit, shared.first_k, tile_idx - 1, shared, stage ^ 1);
+        copy_v<T>(params, unit, shared.first_v, tile_idx - 1, shared, stage ^ 1);
+        cp_async_commit();
+    }
+    typename T::Scores scores;
+    multiply_qk<T>(smem_address(shared.q), smem_address(shared.k[stage]), scores);
+    weigh<T, kHides>(params, unit, tile_idx, scores, stats, out);
+    if constexpr (T::kNumStages == 1) {
         cp_async_wait<0>();
-        // The copies of all threads are here, and every warp has read the tile before this one.
         __syncthreads();
-        if constexpr (T::kNumStages == 2) {
-            if (tile_idx > tiles.begin) {
-                copy_k(stage ^ 1, tile_idx - 1);
-                copy_v(stage ^ 1, tile_idx - 1);
-                cp_async_commit();
-            }
-        } else {
-            copy_v(0, tile_idx);
+        if (has_next) {
+            copy_k<T>(params, unit, shared.first_k, tile_idx - 1, shared, 0);
             cp_async_commit();
         }
-        typename T::Scores scores;
-        multiply_qk<T>(q_tile, smem_address(shared.k[stage]), scores);
-        const bool hides = tile_idx >= tiles.full_end || tile_idx < tiles.full_begin;
-        weigh<T>(params, unit, tile_idx, hides, scores, stats, out);
-        if constexpr (T::kNumStages == 1) {
-            cp_async_wait<0>();
-            __syncthreads();
-            if (tile_idx > tiles.begin) {
-                copy_k(0, tile_idx - 1);
-                cp_async_commit();
-            }
-        }
-        multiply_pv<T>(scores, smem_address(shared.v[stage]), out);
-        if constexpr (T::kNumStages == 2) stage ^= 1;
     }
+    multiply_pv<T>(scores, smem_address(shared.v[stage]), out);
+}
+
+// Walks the tiles of keys, from the last one to the first. Tiles that hide something come first and
+// last: two loops, so that those between have no trace of it. On return tiles may still be read by
+// other warps.
+template <class T>
+__device__ __forceinline__ void walk_tiles(const SdpaFwdParams& params, i32 tile_idx,
+                                           SharedStorage<T>& shared, typename T::Stats& stats,
+                                           typename T::Output& out) {
+    const TileRange& tiles = shared.tiles;
+    int stage = 0;
+#pragma unroll 1
+    do {
+#pragma unroll 1
+        do {
+            step<T, true>(params, tile_idx, stage, shared, stats, out);
+            stage ^= T::kNumStages - 1;
+            --tile_idx;
+        } while (tile_idx >= tiles.begin &&
+                 (tile_idx >= tiles.full_end || tile_idx < tiles.full_begin));
+#pragma unroll 1
+        for (; tile_idx >= tiles.full_begin && tile_idx < tiles.full_end; --tile_idx) {
+            step<T, false>(params, tile_idx, stage, shared, stats, out);
+            stage ^= T::kNumStages - 1;
+        }
+    } while (tile_idx >= tiles.begin);
 }
 
 // Divides by the sums, stores what is asked for of each row, and leaves in `out` what O gets.
@@ -381,7 +408,8 @@ __device__ __forceinline__ void finish_rows(const SdpaFwdParams& params, const U
                                             const typename T::Stats& stats,
                                             typename T::Output& out) {
     const float to_log2 = T::kModifiesScores != 0 ? 1.0f : params.score.scale_log2;
-    const i32 first_row = warp_idx() * T::kWarpRows + lane_idx() / 4;
+    const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
+    const i32 first_row = thread / kWarpSize * T::kWarpRows + thread % kWarpSize / 4;
 #pragma unroll
     for (int block = 0; block < T::kRowBlocks; ++block) {
 #pragma unroll
@@ -411,7 +439,8 @@ __device__ __forceinline__ void finish_rows(const SdpaFwdParams& params, const U
 template <class T>
 __device__ __forceinline__ void store_o_f32(const SdpaFwdParams& params, const Unit& unit,
                                             const typename T::Output& out) {
-    const i32 first_row = warp_idx() * T::kWarpRows + lane_idx() / 4;
+    const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
+    const i32 first_row = thread / kWarpSize * T::kWarpRows + thread % kWarpSize / 4;
 #pragma unroll
     for (int block = 0; block < T::kRowBlocks; ++block) {
 #pragma unroll
@@ -438,8 +467,9 @@ __device__ __forceinline__ void store_o_16(const SdpaFwdParams& params, const Un
                                            SharedStorage<T>& shared,
                                            const typename T::Output& out) {
     constexpr int kRowChunks = T::kHeadDimV / kChunkColumns;
-    const i32 warp_row = warp_idx() * T::kWarpRows;
-    const i32 lane = lane_idx();
+    const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
+    const i32 warp_row = thread / kWarpSize * T::kWarpRows;
+    const i32 lane = thread % kWarpSize;
     __syncwarp();
 #pragma unroll
     for (int block = 0; block < T::kRowBlocks; ++block) {
@@ -485,38 +515,41 @@ __device__ __forceinline__ void attend(const SdpaFwdParams& params, const Unit& 
     }
     const TileRange tiles = tile_range<T::kBlockN>(params.score.band, unit.q_begin, unit.q_end - 1,
                                                    unit.q.len, unit.kv.len);
-    if (tiles.begin < tiles.end) walk_tiles<T>(params, unit, tiles, shared, stats, out);
-    finish_rows<T>(params, unit, stats, out);
+    if (threadIdx.x == 0) {
+        shared.unit = unit;
+        shared.tiles = tiles;
+    }
+    const bool has_keys = tiles.begin < tiles.end;
+    if (has_keys) start_walk<T>(params, unit, tiles.end - 1, shared);
+    __syncthreads();
+    if (has_keys) walk_tiles<T>(params, tiles.end - 1, shared, stats, out);
+    finish_rows<T>(params, shared.unit, stats, out);
     switch (params.o_type) {
-        case OutputType::kF16: store_o_16<T, F16>(params, unit, shared, out); break;
-        case OutputType::kBf16: store_o_16<T, Bf16>(params, unit, shared, out); break;
-        case OutputType::kF32: store_o_f32<T>(params, unit, out); break;
+        case OutputType::kF16: store_o_16<T, F16>(params, shared.unit, shared, out); break;
+        case OutputType::kBf16: store_o_16<T, Bf16>(params, shared.unit, shared, out); break;
+        case OutputType::kF32: store_o_f32<T>(params, shared.unit, out); break;
     }
 }
 
-// Where the units of a grid end, and how they are told apart.
-struct Units {
-    u32 num_units;
-    WorkListHeader list;  // of a list
-};
-
-__device__ __forceinline__ Units units_of(const Params& params) {
+// Leaves in shared memory where the units end. One thread calls it.
+template <class T>
+__device__ __forceinline__ void read_list(const Params& params, SharedStorage<T>& shared) {
     const Schedule& schedule = params.schedule;
     const u32 num_head_units =
         static_cast<u32>(params.op.heads.num_kv_heads * params.op.heads.num_runs);
     if (schedule.records == nullptr) {
-        return {schedule.num_bands * static_cast<u32>(params.op.batch) * num_head_units, {}};
+        shared.num_units = schedule.num_bands * static_cast<u32>(params.op.batch) * num_head_units;
+    } else {
+        shared.list = *schedule.header;
+        shared.num_units = shared.list.num_bands * num_head_units;
     }
-    const WorkListHeader list = *schedule.header;
-    return {list.num_bands * num_head_units, list};
 }
 
 // The unit to take after `unit_idx`: one past the end, or the next that nobody has claimed. Every
 // thread of the block calls it, when the block is done with what it has of the unit before.
 template <class T>
-__device__ __forceinline__ u32 next_unit(const Params& params, u32 num_units,
-                                         SharedStorage<T>& shared) {
-    if (params.schedule.records == nullptr) return num_units;
+__device__ __forceinline__ u32 next_unit(const Params& params, SharedStorage<T>& shared) {
+    if (params.schedule.records == nullptr) return shared.num_units;
     if (threadIdx.x == 0) {
         shared.claimed_unit = gridDim.x + atomicAdd(&params.schedule.header->num_claimed, 1u);
     }
@@ -532,15 +565,14 @@ extern "C" __global__ void __launch_bounds__(frazil::Kernel::kNumThreads,
     using namespace frazil;
     extern __shared__ __align__(128) u8 dynamic_smem[];
     auto& shared = *reinterpret_cast<SharedStorage<Kernel>*>(dynamic_smem);
-    const i32 band_tokens = Kernel::kBlockM / static_cast<i32>(params.op.heads.pack.divisor);
-    const Units units = units_of(params);
+    if (threadIdx.x == 0) read_list<Kernel>(params, shared);
+    __syncthreads();
     u32 unit_idx = blockIdx.x;
 #pragma unroll 1
-    while (unit_idx < units.num_units) {
-        if (threadIdx.x == 0) shared.unit = unit_at(params, units.list, unit_idx, band_tokens);
-        __syncthreads();
-        attend<Kernel>(params.op, shared.unit, shared);
-        unit_idx = next_unit<Kernel>(params, units.num_units, shared);
+    while (unit_idx < shared.num_units) {
+        const i32 band_tokens = Kernel::kBlockM / static_cast<i32>(params.op.heads.pack.divisor);
+        attend<Kernel>(params.op, unit_at(params, shared.list, unit_idx, band_tokens), shared);
+        unit_idx = next_unit<Kernel>(params, shared);
     }
     const i64 warp = i64{blockIdx.x} * Kernel::kNumWarps + warp_idx();
     fill_rows_past_lengths(params.op, warp, i64{gridDim.x} * Kernel::kNumWarps);
