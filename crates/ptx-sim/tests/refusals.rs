@@ -47,6 +47,9 @@ fn a_modifier_without_a_model_is_named() {
         ("cvt.rn.satfinite.f32.s32 %f1, %r1;", "modifier `.satfinite`"),
         ("shl.wrap.b32 %r1, %r2, %r3;", "modifier `.wrap`"),
         ("bar.sync.cluster 0;", "modifier `.cluster`"),
+        ("cvt.rn.satfinite.e4m3x2.f32 %rs1, %f1, %f2;", "type `.e4m3x2`"),
+        ("cvt.rn.satfinite.bf16x2.f32 %r1, %f1, %f2;", "modifier `.satfinite`"),
+        ("red.global.add.v4.f32 [%rd1], {%f1, %f2, %f3, %f4};", "more elements than one"),
         ("cp.async.mbarrier.arrive.b64 [%rd1];", "an arrival of copies at an `mbarrier`"),
         (
             "mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r1, %r2},

@@ -2,7 +2,7 @@
 
 pub(crate) use super::half::Rounding;
 use super::half::{self, Format};
-use super::{LANES, Lane, Lanes};
+use super::{LANES, Lane, Lanes, Map, map};
 use crate::types::ScalarType as S;
 
 /// A conversion whose combination of types and modifiers is legal.
@@ -96,6 +96,18 @@ impl Conversion {
         let bits = half::round(value, format, self.rounding);
         if self.flush && self.to == S::F32 { flushed(bits, format) } else { u64::from(bits) }
     }
+}
+
+/// The nearest tf32, ties away from zero, in the bits of an f32.
+pub(crate) fn to_tf32() -> Map<1> {
+    map!(|a: f32| if a.is_nan() {
+        0x7fff_ffff
+    } else if a.is_infinite() {
+        a.to_bits()
+    } else {
+        // A carry out of the fraction makes the exponent the next, and infinity after the last.
+        (a.to_bits() + 0x1000) & !0x1fff
+    })
 }
 
 fn flushed(bits: u32, format: Format) -> u64 {

@@ -82,6 +82,8 @@ pub(crate) fn float_map(name: &str, ty: S, modifiers: FloatModifiers) -> Option<
         ("neg", _) => operation!(|a, b, c| -a),
         ("min", _) => operation!(|a, b, c| minimum(a, b)),
         ("max", _) => operation!(|a, b, c| -minimum(-a, -b)),
+        ("min.3", _) => operation!(|a, b, c| minimum(minimum(a, b), c)),
+        ("max.3", _) => operation!(|a, b, c| -minimum(minimum(-a, -b), -c)),
         ("min.NaN", _) => operation!(|a, b, c| if a.is_nan() {
             a
         } else if b.is_nan() {

@@ -18,7 +18,7 @@ pub(crate) use atomic::{modify, reduce, splat};
 pub(crate) use bits::bit_map;
 pub(crate) use bits::{byte_permute, logic, logic3, shift, shift_funnel};
 pub(crate) use compare::{Compare, compare};
-pub(crate) use convert::{Conversion, Rounding, convert};
+pub(crate) use convert::{Conversion, Rounding, convert, to_tf32};
 pub(crate) use float::{FloatMap, FloatModifiers, float_map};
 pub(crate) use integer::{int1, int2, int3};
 pub(crate) use integer_wide::{multiply_add_24, multiply_hi, multiply_wide};

@@ -161,8 +161,10 @@ impl<'a> FunctionDecoder<'_, 'a> {
             relu: modifiers.take("relu"),
         };
         let nan = ["min", "max"].contains(&name) && modifiers.take("NaN");
+        let is_of_three = ["min", "max"].contains(&name) && operands.len() == 4;
         let operation = match name {
             "mad" => "fma".to_owned(),
+            _ if is_of_three && !nan && ty == S::F32 => format!("{name}.3"),
             _ if nan => format!("{name}.NaN"),
             _ => name.to_owned(),
         };
@@ -170,6 +172,7 @@ impl<'a> FunctionDecoder<'_, 'a> {
             .ok_or_else(|| Refusal::unmodelled(format!("no form for type {ty:?}")))?;
         let count = match name {
             "fma" | "mad" => 3,
+            "min" | "max" if operation.ends_with(".3") => 3,
             "add" | "sub" | "mul" | "div" | "min" | "max" | "copysign" => 2,
             _ => 1,
         };

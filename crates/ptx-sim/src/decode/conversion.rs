@@ -4,7 +4,7 @@ use super::Refusal;
 use super::function::FunctionDecoder;
 use super::modifiers::Modifiers;
 use super::operands::{Width, expect};
-use crate::alu::{Conversion, Rounding};
+use crate::alu::{self, Conversion, Rounding};
 use crate::program::Op;
 use crate::syntax::ast::Operand;
 use crate::types::ScalarType as S;
@@ -25,6 +25,9 @@ impl<'a> FunctionDecoder<'_, 'a> {
         operands: &[Operand<'a>],
     ) -> Result<Op, Refusal> {
         let from = modifiers.ty()?;
+        if modifiers.take("tf32") {
+            return self.convert_to_tf32(from, modifiers, operands);
+        }
         let to = modifiers.ty()?;
         let whole = modifiers.take_any(&["rni", "rzi", "rmi", "rpi"]);
         let rounded = modifiers.take_any(&["rn", "rz", "rm", "rp"]);
@@ -57,6 +60,21 @@ impl<'a> FunctionDecoder<'_, 'a> {
         let a = self.source_of(&operands[1], from, Width::Relaxed)?;
         let d = self.register_of(&operands[0], to, Width::Relaxed)?;
         Ok(Op::Convert { conversion, d, a })
+    }
+
+    /// `cvt.rna.tf32.f32 d, a`: to the nearest f32 whose lower 13 bits are zero, ties away from zero.
+    fn convert_to_tf32(
+        &mut self,
+        from: S,
+        modifiers: &mut Modifiers<'_>,
+        operands: &[Operand<'a>],
+    ) -> Result<Op, Refusal> {
+        if from != S::F32 || !modifiers.take("rna") {
+            return Err(Refusal::unmodelled("no such form"));
+        }
+        expect(operands, &[2])?;
+        let s = [self.source(&operands[1], from)?];
+        Ok(Op::Map1 { f: alu::to_tf32(), d: self.register(&operands[0], S::B32)?, s })
     }
 
     /// `cvt.rn.f16x2.f32 d, a, b`: `a` becomes the upper half.

@@ -43,16 +43,8 @@ impl<'a> FunctionDecoder<'_, 'a> {
         if !to_shared || !modifiers.take("global") {
             return Err(Refusal::unmodelled("not from global to shared memory"));
         }
-        // How caches may treat a copy changes no value, but the policy is an operand.
-        let has_policy = modifiers.take("L2::cache_hint");
+        let operands = self.without_policy(modifiers, operands)?;
         modifiers.take_any(&["L2::64B", "L2::128B", "L2::256B"]);
-        let (operands, policy) = match operands {
-            [rest @ .., policy] if has_policy => (rest, Some(policy)),
-            _ => (operands, None),
-        };
-        if let Some(policy) = policy {
-            self.source(policy, S::B64)?;
-        }
         expect(operands, &[3, 4])?;
         let bytes = match immediate(&operands[2])? {
             bytes @ (4 | 8) if past_l1 => {

@@ -25,6 +25,11 @@ impl<'a> FunctionDecoder<'_, 'a> {
             "membar" => fence(modifiers, &["cta", "gl", "sys"]),
             "fence" => fence(modifiers, &["sc", "acq_rel", "acquire", "release"]),
             "prefetch" | "prefetchu" => hint(modifiers),
+            "applypriority" => expect(operands, &[2]).and_then(|()| {
+                modifiers.take("L2::evict_normal");
+                hint(modifiers)
+            }),
+            "createpolicy" => self.policy(modifiers, operands),
             "nanosleep" => expect(operands, &[1]).and_then(|()| {
                 modifiers.ty()?;
                 self.source(&operands[0], S::U32).map(|_| Op::Hint)
@@ -57,12 +62,43 @@ impl<'a> FunctionDecoder<'_, 'a> {
         Ok((Access { space, bytes, count, signed: ty.is_signed(), order }, ty))
     }
 
+    /// The operands without the policy of a `.L2::cache_hint`, which stands last and changes no value.
+    pub(super) fn without_policy<'o>(
+        &mut self,
+        modifiers: &mut Modifiers<'_>,
+        operands: &'o [Operand<'a>],
+    ) -> Result<&'o [Operand<'a>], Refusal> {
+        if !modifiers.take("L2::cache_hint") {
+            return Ok(operands);
+        }
+        let [rest @ .., policy] = operands else { return Err(Refusal::invalid("no operands")) };
+        self.source(policy, S::B64)?;
+        Ok(rest)
+    }
+
+    /// A policy for caches: its bits mean nothing to a program, so all are alike here.
+    fn policy(
+        &mut self,
+        modifiers: &mut Modifiers<'_>,
+        operands: &[Operand<'a>],
+    ) -> Result<Op, Refusal> {
+        let ty = modifiers.ty()?;
+        if !modifiers.take("fractional") || ty != S::B64 {
+            return Err(Refusal::unmodelled("no such form"));
+        }
+        while modifiers.take_prefixed("L2::evict_").is_some() {}
+        expect(operands, &[1, 2])?;
+        let s = [self.constants.value(0)];
+        Ok(Op::Map1 { f: alu::map!(|a: u64| a), d: self.register(&operands[0], ty)?, s })
+    }
+
     fn load(
         &mut self,
         modifiers: &mut Modifiers<'_>,
         operands: &[Operand<'a>],
     ) -> Result<Op, Refusal> {
         let used = self.used_bytes.take().unwrap_or(u32::MAX);
+        let operands = self.without_policy(modifiers, operands)?;
         expect(operands, &[2])?;
         let (mut access, ty) = self.access(modifiers)?;
         // Through the cache of data that no thread of the launch writes.
@@ -82,6 +118,7 @@ impl<'a> FunctionDecoder<'_, 'a> {
         modifiers: &mut Modifiers<'_>,
         operands: &[Operand<'a>],
     ) -> Result<Op, Refusal> {
+        let operands = self.without_policy(modifiers, operands)?;
         expect(operands, &[2])?;
         let (mut access, ty) = self.access(modifiers)?;
         let single = std::slice::from_ref(&operands[1]);
@@ -103,6 +140,10 @@ impl<'a> FunctionDecoder<'_, 'a> {
         operands: &[Operand<'a>],
         returns: bool,
     ) -> Result<Op, Refusal> {
+        if modifiers.take_any(&["v2", "v4", "v8"]).is_some() {
+            return Err(Refusal::unmodelled("more elements than one"));
+        }
+        let operands = self.without_policy(modifiers, operands)?;
         let ty = modifiers.ty()?;
         order(modifiers)?;
         modifiers.take_any(&["cta", "cluster", "gpu", "sys"]);

@@ -119,10 +119,13 @@ impl<'a> Lexer<'a> {
     fn word(&mut self) -> &'a str {
         let rest = self.rest();
         let bytes = rest.as_bytes();
+        // Directives stand alone, also where no blank is between them: `.reg.b32`.
+        let is_directive = bytes[0] == b'.';
         let mut end = 1;
         while end < bytes.len() {
             let tail = &bytes[end..];
-            if in_word(tail[0]) || (tail[0] == b'.' && starts_word(tail)) {
+            let continues = tail[0] == b'.' && !is_directive && starts_word(tail);
+            if in_word(tail[0]) || continues {
                 end += 1;
             } else if tail.starts_with(b"::") && tail.get(2).is_some_and(|byte| in_word(*byte)) {
                 end += 2;
@@ -152,6 +155,7 @@ mod tests {
             Kind::Punct(';'),
         ];
         assert_eq!(kinds("$L__BB0_1: fence.proxy.async.shared::cta;"), expected);
+        assert_eq!(kinds(".reg.b32 a"), [".reg", ".b32", "a"].map(Kind::Word));
     }
 
     #[test]

@@ -33,6 +33,11 @@ fn bits(value: f32) -> u64 {
     if value.is_nan() { 0x7fff_ffff } else { value.to_bits().into() }
 }
 
+/// By sign and magnitude, so that +0 is above -0.
+fn highest(values: [f32; 3]) -> u64 {
+    bits(values.into_iter().max_by(f32::total_cmp).unwrap())
+}
+
 fn flush(value: f32) -> f32 {
     if value.is_subnormal() { 0.0_f32.copysign(value) } else { value }
 }
@@ -53,6 +58,8 @@ fn f32_rounds_to_the_nearest() {
         case("abs.f32 %d, %a;", B32, |a, _, _| bits(f(a).abs())),
         case("neg.f32 %d, %a;", B32, |a, _, _| bits(-f(a))),
         case("copysign.f32 %d, %a, %b;", B32, |a, b, _| bits(f(b).copysign(f(a)))),
+        case("max.f32 %d, %a, %b, %c;", B32, |a, b, c| highest([f(a), f(b), f(c)])),
+        case("min.f32 %d, %a, %b, %c;", B32, |a, b, c| highest([-f(a), -f(b), -f(c)]) ^ 1 << 31),
         case("add.sat.f32 %d, %a, %b;", B32, |a, b, _| {
             let sum = f(a) + f(b);
             // Also the zero is positive.
@@ -185,11 +192,14 @@ fn f64_is_that_of_the_processor() {
 #[test]
 fn approximate_functions_are_close() {
     type Function = fn(f32) -> f32;
-    let cases: [(&str, Function); 8] = [
+    let cases: [(&str, Function); 11] = [
         ("ex2.approx.f32", f32::exp2),
         ("ex2.approx.ftz.f32", f32::exp2),
         ("lg2.approx.f32", f32::log2),
+        ("lg2.approx.ftz.f32", f32::log2),
         ("rcp.approx.f32", f32::recip),
+        ("rcp.approx.ftz.f32", f32::recip),
+        ("rsqrt.approx.ftz.f32", |x| x.sqrt().recip()),
         ("sqrt.approx.f32", f32::sqrt),
         ("rsqrt.approx.f32", |x| x.sqrt().recip()),
         ("sin.approx.f32", f32::sin),

@@ -15,6 +15,8 @@ mod integer;
 mod matrix;
 mod memory;
 mod mov;
+mod packed;
+mod synchronise;
 mod warp;
 
 use frazil_ptx_sim::{Launch, Memory, Module};
