@@ -158,8 +158,14 @@ impl FloatMap {
             );
         }
         values.map(|value| {
-            let bits = half::round(self.finish(value), half::F32, self.rounding);
-            let rounded = f32::from_bits(bits);
+            let value = self.finish(value);
+            let rounded = if self.rounding == Rounding::Nearest && !value.is_nan() {
+                #[expect(clippy::cast_possible_truncation, reason = "it is the rounding")]
+                let rounded = value as f32;
+                rounded
+            } else {
+                f32::from_bits(half::round(value, half::F32, self.rounding))
+            };
             if self.flush { flush(rounded) } else { rounded }.write()
         })
     }

@@ -44,15 +44,6 @@ impl MatrixElement {
     fn packed(self) -> usize {
         if self == Self::TF32 { 1 } else { 2 }
     }
-
-    fn read(self, register: u64, index: usize) -> f32 {
-        let half = u16::read(register >> (16 * index));
-        match self {
-            Self::F16 => half::f16_to_f32(half),
-            Self::BF16 => half::bf16_to_f32(half),
-            Self::TF32 => f32::read(register & 0xffff_e000),
-        }
-    }
 }
 
 impl MatrixProduct {
@@ -65,39 +56,24 @@ impl MatrixProduct {
 
     /// D = A B + C, each by its registers.
     pub(crate) fn compute(self, a: &[&Lanes], b: &[&Lanes], c: &[&Lanes]) -> [Lanes; 4] {
-        let mut rows = [[0.0; MAX_DEPTH]; ROWS];
-        let mut columns = [[0.0; COLUMNS]; MAX_DEPTH];
-        for lane in 0..LANES {
-            let group = lane / 4;
-            for (register, values) in a.iter().enumerate() {
-                for index in 0..self.element.packed() {
-                    let depth = self.depth(lane, register / 2, index);
-                    let row = group + 8 * (register % 2);
-                    rows[row][depth] = self.element.read(values[lane], index);
-                }
-            }
-            for (register, values) in b.iter().enumerate() {
-                for index in 0..self.element.packed() {
-                    let depth = self.depth(lane, register, index);
-                    columns[depth][group] = self.element.read(values[lane], index);
-                }
-            }
-        }
+        let half = |register: u64, index: usize| u16::read(register >> (16 * index));
+        let (rows, columns) = match self.element {
+            MatrixElement::F16 => factors::<2>(a, b, |x, i| half::f16_to_f32(half(x, i))),
+            MatrixElement::BF16 => factors::<2>(a, b, |x, i| half::bf16_to_f32(half(x, i))),
+            MatrixElement::TF32 => factors::<1>(a, b, |x, _| f32::read(x & 0xffff_e000)),
+        };
         let mut sums = self.gather(c);
         for (sums, row) in sums.iter_mut().zip(&rows) {
+            // A copy, so that eight sums stay in registers.
+            let mut of_row = *sums;
             for (factor, column) in row.iter().zip(&columns).take(self.k) {
-                for (sum, value) in sums.iter_mut().zip(column) {
+                for (sum, value) in of_row.iter_mut().zip(column) {
                     *sum += factor * value;
                 }
             }
+            *sums = of_row;
         }
         self.scatter(&sums)
-    }
-
-    /// The k of an element of A or B: each block of registers holds four groups of `packed`.
-    fn depth(self, lane: usize, block: usize, index: usize) -> usize {
-        let packed = self.element.packed();
-        4 * packed * block + packed * (lane % 4) + index
     }
 
     /// C from its registers: a lane holds two neighbours of one row, and two of the row eight below.
@@ -137,6 +113,38 @@ impl MatrixProduct {
         }
         d
     }
+}
+
+type Rows = [[f32; MAX_DEPTH]; ROWS];
+type Columns = [[f32; COLUMNS]; MAX_DEPTH];
+
+/// A and B from their registers, each of `PACKED` elements. Four lanes in a row hold neighbours along k; every eighth
+/// row of A and every further part of k is in a register of its own.
+#[inline(always)]
+fn factors<const PACKED: usize>(
+    a: &[&Lanes],
+    b: &[&Lanes],
+    read: impl Fn(u64, usize) -> f32,
+) -> (Rows, Columns) {
+    let depth = |lane: usize, part: usize, index: usize| PACKED * (4 * part + lane % 4) + index;
+    let mut rows = [[0.0; MAX_DEPTH]; ROWS];
+    let mut columns = [[0.0; COLUMNS]; MAX_DEPTH];
+    for (register, values) in a.iter().enumerate() {
+        for (lane, value) in values.iter().enumerate() {
+            for index in 0..PACKED {
+                let row = lane / 4 + 8 * (register % 2);
+                rows[row][depth(lane, register / 2, index)] = read(*value, index);
+            }
+        }
+    }
+    for (register, values) in b.iter().enumerate() {
+        for (lane, value) in values.iter().enumerate() {
+            for index in 0..PACKED {
+                columns[depth(lane, register, index)][lane / 4] = read(*value, index);
+            }
+        }
+    }
+    (rows, columns)
 }
 
 /// The f32 that GPUs give for what is no number.

@@ -2,7 +2,7 @@
 
 use super::Stopped;
 use super::block::Common;
-use super::copy::{By, Met};
+use super::copies::{By, Met};
 use super::machine::Machine;
 use super::race::Touch;
 use super::warp::{Frame, Warp, lanes};

@@ -1,7 +1,7 @@
 //! A block: its warps, its shared memory, its barriers.
 
 use super::barrier::Barriers;
-use super::copy::Copies;
+use super::copies::Copies;
 use super::machine::Machine;
 use super::race::Races;
 use super::special::special;

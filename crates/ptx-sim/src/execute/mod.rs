@@ -5,6 +5,7 @@ mod barrier;
 mod block;
 mod call;
 mod compute;
+mod copies;
 mod copy;
 mod exchange;
 mod machine;
