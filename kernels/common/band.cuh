@@ -48,6 +48,7 @@ struct TileRange {
 template <int kBlockN>
 __device__ __forceinline__ TileRange tile_range(const Band& band, i32 first_pos, i32 last_pos,
                                                 i32 q_len, i32 kv_len) {
+    if (band.is_bounded == 0) return {0, 0, kv_len / kBlockN, divide_up(kv_len, kBlockN)};
     const i32 off = band_offset(band, q_len, kv_len);
     const KeyRange first = visible_keys(band, first_pos, off, kv_len);
     const KeyRange last = visible_keys(band, last_pos, off, kv_len);

@@ -20,25 +20,52 @@ __device__ __forceinline__ bool is_by_sequence(const RowOutput& output) {
     return output.start_stride == 0;
 }
 
-// LSE, max and sum-exp of one row, in natural units but for an LSE of base 2.
-__device__ __forceinline__ void store_row_outputs(const SdpaFwdParams& params, const Unit& unit,
-                                                  const RowPlace& place, const RowResult& row) {
-    const auto at = [&](const RowOutput& output) {
-        return row_output_at(output, unit.batch_idx, unit.q.start, place.pos, place.head);
-    };
-    if (params.lse.data != nullptr) {
-        const float lse_log2 = row.sum > 0.0f ? row.max_log2 + log2_approx(row.sum) : row.max_log2;
-        *at(params.lse) = params.lse_is_base2 != 0 ? lse_log2 : lse_log2 * kLn2;
-    }
-    if (params.max.data != nullptr) *at(params.max) = row.max_log2 * kLn2;
-    if (params.sum_exp.data != nullptr) *at(params.sum_exp) = row.sum;
-}
-
 __device__ __forceinline__ u64 row_address(const RowTensor& tensor, i64 batch_idx, i64 row,
                                            i32 head, u32 element_bytes) {
     const i64 at = batch_idx * tensor.batch_stride + row * tensor.row_stride +
                    head * tensor.head_stride;
     return tensor.data + static_cast<u64>(at) * element_bytes;
+}
+
+// Where the outputs of a unit begin: the address of the row of its first query and first head.
+struct OutputRows {
+    u64 o;
+    float* lse;  // null where there is none; so of the others
+    float* max;
+    float* sum_exp;
+};
+
+__device__ __forceinline__ float* first_of(const RowOutput& output, const Unit& unit) {
+    if (output.data == nullptr) return nullptr;
+    return row_output_at(output, unit.batch_idx, unit.q.start, unit.q_begin, unit.first_head);
+}
+
+__device__ __forceinline__ OutputRows output_rows(const SdpaFwdParams& params, const Unit& unit) {
+    const u32 bytes = params.o_type == OutputType::kF32 ? 4 : 2;
+    return {row_address(params.o, unit.batch_idx, i64{unit.q.start} + unit.q_begin,
+                        unit.first_head, bytes),
+            first_of(params.lse, unit), first_of(params.max, unit),
+            first_of(params.sum_exp, unit)};
+}
+
+// Elements from the first row and head of a unit to a row of the tile.
+__device__ __forceinline__ i64 row_offset(const RowPlace& place, i64 row_stride, i64 head_stride) {
+    return static_cast<u32>(place.token) * row_stride + static_cast<u32>(place.in_run) * head_stride;
+}
+
+// LSE, max and sum-exp of one row, in natural units but for an LSE of base 2.
+__device__ __forceinline__ void store_row_outputs(const SdpaFwdParams& params,
+                                                  const OutputRows& outputs, const RowPlace& place,
+                                                  const RowResult& row) {
+    const auto store = [&](const RowOutput& output, float* first, float value) {
+        first[row_offset(place, output.row_stride, output.head_stride)] = value;
+    };
+    if (outputs.lse != nullptr) {
+        const float lse_log2 = row.sum > 0.0f ? row.max_log2 + log2_approx(row.sum) : row.max_log2;
+        store(params.lse, outputs.lse, params.lse_is_base2 != 0 ? lse_log2 : lse_log2 * kLn2);
+    }
+    if (outputs.max != nullptr) store(params.max, outputs.max, row.max_log2 * kLn2);
+    if (outputs.sum_exp != nullptr) store(params.sum_exp, outputs.sum_exp, row.sum);
 }
 
 __device__ __forceinline__ u32 element_bytes(OutputType type) {

@@ -16,6 +16,8 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 
 // A row of a tile of queries.
 struct RowPlace {
+    i32 token;     // from the band's first
+    i32 in_run;    // from the run's first head
     i32 pos;       // in its sequence
     i32 head;      // of Q; num_q_heads and above where the run of heads has no such row
     bool is_live;  // else it is past the sequence or the group: computed, and stored nowhere
@@ -38,7 +40,7 @@ __device__ __forceinline__ RowPlace row_place(const SdpaFwdParams& params, const
                                               i32 row) {
     const Quotient split = divide(row, params.heads.pack);
     const i32 pos = unit.q_begin + split.quotient;
-    return {pos, unit.first_head + split.remainder,
+    return {split.quotient, split.remainder, pos, unit.first_head + split.remainder,
             pos < unit.q_end && split.remainder < unit.num_heads};
 }
 

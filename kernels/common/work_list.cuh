@@ -8,6 +8,7 @@
 //
 // The structs are mirrored in crates/cuda/src/work_list/params.rs.
 
+#include "common/divide.cuh"
 #include "common/types.cuh"
 
 namespace frazil {
@@ -33,37 +34,58 @@ struct alignas(16) WorkListHeader {
 };
 static_assert(sizeof(WorkListHeader) == 16, "one load");
 
-// Where the blocks of attention forward find their units.
-struct Schedule {
-    // Of a list; null where units are told by their index alone: `num_bands` for each sequence,
-    // whatever its length.
-    const WorkRecord* records;
-    WorkListHeader* header;
+// The order of units: sections of `heads` outermost, then bands, then the heads of the section, so
+// that blocks that run together read the same keys. The last section has what heads are left.
+struct Sections {
     u32 num_bands;
-    u32 pairs_per_section;  // at least 1; pairs of a sequence and a head unit
+    u32 num_units;     // of all sections
+    u32 num_in_whole;  // units of the sections that are whole
+    u32 unused;
+    Divisor units;     // of a whole section
+    Divisor heads;     // of a whole section
+    Divisor left;      // heads of the last section, where it is not whole; else 1
 };
 
 struct BandAndHead {
-    u32 band_idx;
-    u32 head_unit;
+    i32 band_idx;
+    i32 head_idx;
 };
 
-// The unit at `unit_idx` of num_bands * num_head_units: sections of heads outermost, then bands,
-// then the heads of the section, so that blocks that run together read the same keys. The last
-// section has what heads are left.
-__device__ __forceinline__ BandAndHead band_and_head(u32 unit_idx, u32 num_bands,
-                                                     u32 num_head_units, u32 heads_per_section) {
-    const u32 num_whole = num_head_units / heads_per_section;
-    const u32 num_in_whole = num_whole * heads_per_section * num_bands;
-    if (unit_idx < num_in_whole) {
-        const u32 section_units = heads_per_section * num_bands;
-        const u32 section = unit_idx / section_units;
-        const u32 rest = unit_idx - section * section_units;
-        return {rest / heads_per_section, section * heads_per_section + rest % heads_per_section};
+// The unit at `unit_idx` of those of `sections`.
+__device__ __forceinline__ BandAndHead band_and_head(const Sections& sections, u32 unit_idx) {
+    if (unit_idx < sections.num_in_whole) {
+        const Quotient section = divide(static_cast<i32>(unit_idx), sections.units);
+        const Quotient in_section = divide(section.remainder, sections.heads);
+        const i32 first_head = section.quotient * static_cast<i32>(sections.heads.divisor);
+        return {in_section.quotient, first_head + in_section.remainder};
     }
-    const u32 num_left = num_head_units - num_whole * heads_per_section;
-    const u32 rest = unit_idx - num_in_whole;
-    return {rest / num_left, num_whole * heads_per_section + rest % num_left};
+    const Quotient rest = divide(static_cast<i32>(unit_idx - sections.num_in_whole), sections.left);
+    const i32 num_whole = static_cast<i32>(sections.num_in_whole / sections.num_bands);
+    return {rest.quotient, num_whole + rest.remainder};
 }
+
+// The same for sections that a list's header tells of.
+__device__ __forceinline__ BandAndHead listed_band_and_head(const WorkListHeader& list,
+                                                            u32 num_head_units, u32 unit_idx) {
+    const u32 num_whole = num_head_units / list.heads_per_section * list.heads_per_section;
+    const u32 num_in_whole = num_whole * list.num_bands;
+    const bool is_whole = unit_idx < num_in_whole;
+    const u32 num_heads = is_whole ? list.heads_per_section : num_head_units - num_whole;
+    const u32 section = is_whole ? unit_idx / (num_heads * list.num_bands) : 0;
+    const u32 first_head = is_whole ? section * num_heads : num_whole;
+    const u32 rest = is_whole ? unit_idx - section * num_heads * list.num_bands
+                              : unit_idx - num_in_whole;
+    return {static_cast<i32>(rest / num_heads), static_cast<i32>(first_head + rest % num_heads)};
+}
+
+// Where the blocks of attention forward find their units.
+struct Schedule {
+    // Of a list; null where units are told by their index alone.
+    const WorkRecord* records;
+    WorkListHeader* header;
+    Sections sections;   // of units told by their index: the bands of a sequence, and pairs of a
+                         // sequence and a head unit
+    Divisor head_units;  // num_kv_heads * num_runs
+};
 
 }  // namespace frazil

@@ -58,9 +58,11 @@ struct SharedStorage {
     TileRange tiles;
     u64 first_k;  // address of the sequence's first row; in pages, of row 0 of page 0
     u64 first_v;
+    OutputRows outputs;
     WorkListHeader list;
     u32 num_units;
     u32 claimed_unit;
+    u32 unused[2];
 };
 
 using Kernel = Traits<Config>;
@@ -78,11 +80,15 @@ static_assert(sizeof(Params) == Kernel::kParamsBytes,
 // ---------------------------------------------------------------------------------------------
 // Units
 
+__device__ __forceinline__ bool is_listed(const Params& params) {
+    return params.schedule.records != nullptr;
+}
+
 // Where a unit lies. `band_tokens` queries are a band.
-__device__ __forceinline__ Unit unit_of(const SdpaFwdParams& params, i32 batch_idx, u32 head_unit,
+__device__ __forceinline__ Unit unit_of(const SdpaFwdParams& params, i32 batch_idx, i32 head_unit,
                                         i32 q_begin, i32 band_tokens, SequenceSide q,
                                         SequenceSide kv) {
-    const Quotient run = divide(static_cast<i32>(head_unit), params.heads.runs);
+    const Quotient run = divide(head_unit, params.heads.runs);
     const i32 pack = static_cast<i32>(params.heads.pack.divisor);
     const i32 in_group = run.remainder * pack;
     return {batch_idx,
@@ -98,33 +104,27 @@ __device__ __forceinline__ Unit unit_of(const SdpaFwdParams& params, i32 batch_i
 // Of a list.
 __device__ __forceinline__ Unit listed_unit(const Params& params, const WorkListHeader& list,
                                             u32 unit_idx, i32 band_tokens) {
-    const u32 num_head_units =
-        static_cast<u32>(params.op.heads.num_kv_heads * params.op.heads.num_runs);
     const BandAndHead at =
-        band_and_head(unit_idx, list.num_bands, num_head_units, list.heads_per_section);
+        listed_band_and_head(list, params.schedule.head_units.divisor, unit_idx);
     const WorkRecord record = params.schedule.records[at.band_idx];
-    return unit_of(params.op, record.batch_idx, at.head_unit, record.q_begin, band_tokens,
+    return unit_of(params.op, record.batch_idx, at.head_idx, record.q_begin, band_tokens,
                    {record.q_start, record.q_len}, {record.kv_start, record.kv_len});
 }
 
 // Of the index alone: the last band of a sequence first, which under a causal mask is the dearest.
 __device__ __forceinline__ Unit counted_unit(const Params& params, u32 unit_idx, i32 band_tokens) {
-    const u32 num_head_units =
-        static_cast<u32>(params.op.heads.num_kv_heads * params.op.heads.num_runs);
-    const u32 num_bands = params.schedule.num_bands;
-    const u32 num_pairs = static_cast<u32>(params.op.batch) * num_head_units;
-    const BandAndHead at =
-        band_and_head(unit_idx, num_bands, num_pairs, params.schedule.pairs_per_section);
-    const i32 batch_idx = static_cast<i32>(at.head_unit / num_head_units);
-    const i32 q_begin = static_cast<i32>(num_bands - 1 - at.band_idx) * band_tokens;
-    return unit_of(params.op, batch_idx, at.head_unit % num_head_units, q_begin, band_tokens,
-                   sequence_side(params.op.q_rows, batch_idx),
-                   sequence_side(params.op.kv_rows, batch_idx));
+    const Sections& sections = params.schedule.sections;
+    const BandAndHead at = band_and_head(sections, unit_idx);
+    const Quotient pair = divide(at.head_idx, params.schedule.head_units);
+    const i32 q_begin = (static_cast<i32>(sections.num_bands) - 1 - at.band_idx) * band_tokens;
+    return unit_of(params.op, pair.quotient, pair.remainder, q_begin, band_tokens,
+                   sequence_side(params.op.q_rows, pair.quotient),
+                   sequence_side(params.op.kv_rows, pair.quotient));
 }
 
 __device__ __forceinline__ Unit unit_at(const Params& params, const WorkListHeader& list,
                                         u32 unit_idx, i32 band_tokens) {
-    return params.schedule.records != nullptr
+    return is_listed(params)
                ? listed_unit(params, list, unit_idx, band_tokens)
                : counted_unit(params, unit_idx, band_tokens);
 }
@@ -137,13 +137,12 @@ template <class T>
 struct QuerySource {
     const SdpaFwdParams& params;
     const Unit& unit;
-    u64 sequence;  // address of its first row, head 0
+    u64 first;  // address of the first row and head of the unit
 
     __device__ __forceinline__ RowSource operator()(int row) const {
         const RowPlace place = row_place(params, unit, row);
-        if (!place.is_live) return {params.q.data, false};
-        const i64 at = place.pos * params.q.row_stride + place.head * params.q.head_stride;
-        return {sequence + static_cast<u64>(at) * sizeof(typename T::Element), true};
+        const i64 at = row_offset(place, params.q.row_stride, params.q.head_stride);
+        return {first + static_cast<u64>(at) * sizeof(typename T::Element), place.is_live};
     }
 };
 
@@ -329,10 +328,10 @@ __device__ __forceinline__ void copy_v(const SdpaFwdParams& params, const Unit& 
 template <class T>
 __device__ __forceinline__ void start_walk(const SdpaFwdParams& params, const Unit& unit,
                                            i32 tile_idx, SharedStorage<T>& shared) {
-    const u64 sequence =
-        row_address(params.q, unit.batch_idx, unit.q.start, 0, sizeof(typename T::Element));
+    const u64 first_q = row_address(params.q, unit.batch_idx, i64{unit.q.start} + unit.q_begin,
+                                    unit.first_head, sizeof(typename T::Element));
     copy_tile_async<T::kBlockM, T::kHeadDimQk, T::kNumThreads>(
-        smem_address(shared.q), params.head_dim_qk, QuerySource<T>{params, unit, sequence});
+        smem_address(shared.q), params.head_dim_qk, QuerySource<T>{params, unit, first_q});
     const u64 first_k = first_key<T>(params.k, unit);
     const u64 first_v = first_key<T>(params.v, unit);
     copy_k<T>(params, unit, first_k, tile_idx, shared, 0);
@@ -388,23 +387,38 @@ __device__ __forceinline__ void walk_tiles(const SdpaFwdParams& params, i32 tile
 #pragma unroll 1
     do {
 #pragma unroll 1
-        do {
-            step<T, true>(params, tile_idx, stage, shared, stats, out);
-            stage ^= T::kNumStages - 1;
-            --tile_idx;
-        } while (tile_idx >= tiles.begin &&
-                 (tile_idx >= tiles.full_end || tile_idx < tiles.full_begin));
-#pragma unroll 1
         for (; tile_idx >= tiles.full_begin && tile_idx < tiles.full_end; --tile_idx) {
             step<T, false>(params, tile_idx, stage, shared, stats, out);
+            stage ^= T::kNumStages - 1;
+        }
+#pragma unroll 1
+        for (; tile_idx >= tiles.begin &&
+               (tile_idx >= tiles.full_end || tile_idx < tiles.full_begin);
+             --tile_idx) {
+            step<T, true>(params, tile_idx, stage, shared, stats, out);
             stage ^= T::kNumStages - 1;
         }
     } while (tile_idx >= tiles.begin);
 }
 
+// Multiplies a row of O; by 0, it is +0 whatever it was.
+template <class T>
+__device__ __forceinline__ void scale_row(int block, int half, float factor,
+                                          typename T::Output& out) {
+#pragma unroll
+    for (int column = 0; column < T::kHeadDimV / 8; ++column) {
+#pragma unroll
+        for (int odd = 0; odd < 2; ++odd) {
+            float& value = out[block][column][2 * half + odd];
+            value = factor == 0.0f ? 0.0f : value * factor;
+        }
+    }
+}
+
 // Divides by the sums, stores what is asked for of each row, and leaves in `out` what O gets.
 template <class T>
 __device__ __forceinline__ void finish_rows(const SdpaFwdParams& params, const Unit& unit,
+                                            const OutputRows& outputs,
                                             const typename T::Stats& stats,
                                             typename T::Output& out) {
     const float to_log2 = T::kModifiesScores != 0 ? 1.0f : params.score.scale_log2;
@@ -421,23 +435,27 @@ __device__ __forceinline__ void finish_rows(const SdpaFwdParams& params, const U
             const RowResult row = finish_row(stats.max[block][half] * to_log2,
                                              quad_sum(stats.sum[block][half]), sink);
             if (place.is_live && lane_idx() % 4 == 0) {
-                store_row_outputs(params, unit, place, row);
+                store_row_outputs(params, outputs, place, row);
             }
-#pragma unroll
-            for (int column = 0; column < T::kHeadDimV / 8; ++column) {
-#pragma unroll
-                for (int odd = 0; odd < 2; ++odd) {
-                    float& value = out[block][column][2 * half + odd];
-                    value = row.is_empty ? 0.0f : value * row.factor;
-                }
-            }
+            // A branch, since it is rare: O of such a row may be NaN, from values that are hidden.
+            if (row.is_empty) scale_row<T>(block, half, 0.0f, out);
+            scale_row<T>(block, half, row.factor, out);
         }
     }
 }
 
+// Address of a row of O.
+template <class T, class OutElement>
+__device__ __forceinline__ u64 o_row(const SdpaFwdParams& params, const SharedStorage<T>& shared,
+                                     const RowPlace& place) {
+    const i64 at = row_offset(place, params.o.row_stride, params.o.head_stride);
+    return shared.outputs.o + static_cast<u64>(at) * sizeof(OutElement);
+}
+
 // Stores O as f32, from where it lies.
 template <class T>
-__device__ __forceinline__ void store_o_f32(const SdpaFwdParams& params, const Unit& unit,
+__device__ __forceinline__ void store_o_f32(const SdpaFwdParams& params,
+                                            const SharedStorage<T>& shared,
                                             const typename T::Output& out) {
     const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
     const i32 first_row = thread / kWarpSize * T::kWarpRows + thread % kWarpSize / 4;
@@ -445,10 +463,9 @@ __device__ __forceinline__ void store_o_f32(const SdpaFwdParams& params, const U
     for (int block = 0; block < T::kRowBlocks; ++block) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const RowPlace place = row_place(params, unit, first_row + block * 16 + half * 8);
+            const RowPlace place = row_place(params, shared.unit, first_row + block * 16 + half * 8);
             if (!place.is_live) continue;
-            const u64 row = row_address(params.o, unit.batch_idx, i64{unit.q.start} + place.pos,
-                                        place.head, sizeof(float));
+            const u64 row = o_row<T, float>(params, shared, place);
 #pragma unroll
             for (int column = 0; column < T::kHeadDimV / 8; ++column) {
                 const i32 at = column * 8 + lane_idx() % 4 * 2;
@@ -463,8 +480,7 @@ __device__ __forceinline__ void store_o_f32(const SdpaFwdParams& params, const U
 // Stores O in 16 bits by way of shared memory, where Q was: the rows of a warp are read by that warp
 // alone, so no other one waits.
 template <class T, class OutElement>
-__device__ __forceinline__ void store_o_16(const SdpaFwdParams& params, const Unit& unit,
-                                           SharedStorage<T>& shared,
+__device__ __forceinline__ void store_o_16(const SdpaFwdParams& params, SharedStorage<T>& shared,
                                            const typename T::Output& out) {
     constexpr int kRowChunks = T::kHeadDimV / kChunkColumns;
     const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
@@ -490,10 +506,9 @@ __device__ __forceinline__ void store_o_16(const SdpaFwdParams& params, const Un
     for (int idx = lane; idx < T::kWarpRows * kRowChunks; idx += kWarpSize) {
         const i32 row = warp_row + idx / kRowChunks;
         const i32 chunk = idx % kRowChunks;
-        const RowPlace place = row_place(params, unit, row);
+        const RowPlace place = row_place(params, shared.unit, row);
         if (!place.is_live || chunk * kChunkColumns >= params.head_dim_v) continue;
-        const u64 address = row_address(params.o, unit.batch_idx, i64{unit.q.start} + place.pos,
-                                        place.head, sizeof(OutElement));
+        const u64 address = o_row<T, OutElement>(params, shared, place);
         *reinterpret_cast<uint4*>(address + chunk * 16) =
             *reinterpret_cast<const uint4*>(shared.q + chunk_offset<T::kBlockM>(row, chunk));
     }
@@ -521,35 +536,40 @@ __device__ __forceinline__ void attend(const SdpaFwdParams& params, const Unit& 
     }
     const bool has_keys = tiles.begin < tiles.end;
     if (has_keys) start_walk<T>(params, unit, tiles.end - 1, shared);
+    // By another warp than above, while the copies are under way.
+    if (threadIdx.x == T::kNumThreads - 1) shared.outputs = output_rows(params, unit);
     __syncthreads();
     if (has_keys) walk_tiles<T>(params, tiles.end - 1, shared, stats, out);
-    finish_rows<T>(params, shared.unit, stats, out);
+    finish_rows<T>(params, shared.unit, shared.outputs, stats, out);
     switch (params.o_type) {
-        case OutputType::kF16: store_o_16<T, F16>(params, shared.unit, shared, out); break;
-        case OutputType::kBf16: store_o_16<T, Bf16>(params, shared.unit, shared, out); break;
-        case OutputType::kF32: store_o_f32<T>(params, shared.unit, out); break;
+        case OutputType::kF16: store_o_16<T, F16>(params, shared, out); break;
+        case OutputType::kBf16: store_o_16<T, Bf16>(params, shared, out); break;
+        case OutputType::kF32: store_o_f32<T>(params, shared, out); break;
     }
 }
 
-// Leaves in shared memory where the units end. One thread calls it.
+// Leaves the header of a list in shared memory. Every thread of the block calls it.
 template <class T>
 __device__ __forceinline__ void read_list(const Params& params, SharedStorage<T>& shared) {
-    const Schedule& schedule = params.schedule;
-    const u32 num_head_units =
-        static_cast<u32>(params.op.heads.num_kv_heads * params.op.heads.num_runs);
-    if (schedule.records == nullptr) {
-        shared.num_units = schedule.num_bands * static_cast<u32>(params.op.batch) * num_head_units;
-    } else {
-        shared.list = *schedule.header;
-        shared.num_units = shared.list.num_bands * num_head_units;
+    if (threadIdx.x == 0) {
+        const WorkListHeader list = *params.schedule.header;
+        shared.list = list;
+        shared.num_units = list.num_bands * params.schedule.head_units.divisor;
     }
+    __syncthreads();
 }
 
-// The unit to take after `unit_idx`: one past the end, or the next that nobody has claimed. Every
-// thread of the block calls it, when the block is done with what it has of the unit before.
+template <class T>
+__device__ __forceinline__ u32 num_units(const Params& params, const SharedStorage<T>& shared) {
+    return is_listed(params) ? shared.num_units : params.schedule.sections.num_units;
+}
+
+// The unit to take after the block's last one: of a list, the next that nobody has claimed; else
+// there is none, and every unit has its block. Every thread of the block calls it, when the block is
+// done with what it has of that unit.
 template <class T>
 __device__ __forceinline__ u32 next_unit(const Params& params, SharedStorage<T>& shared) {
-    if (params.schedule.records == nullptr) return shared.num_units;
+    if (!is_listed(params)) return params.schedule.sections.num_units;
     if (threadIdx.x == 0) {
         shared.claimed_unit = gridDim.x + atomicAdd(&params.schedule.header->num_claimed, 1u);
     }
@@ -565,14 +585,12 @@ extern "C" __global__ void __launch_bounds__(frazil::Kernel::kNumThreads,
     using namespace frazil;
     extern __shared__ __align__(128) u8 dynamic_smem[];
     auto& shared = *reinterpret_cast<SharedStorage<Kernel>*>(dynamic_smem);
-    if (threadIdx.x == 0) read_list<Kernel>(params, shared);
-    __syncthreads();
-    u32 unit_idx = blockIdx.x;
+    if (is_listed(params)) read_list<Kernel>(params, shared);
+    const i32 band_tokens = Kernel::kBlockM / static_cast<i32>(params.op.heads.pack.divisor);
 #pragma unroll 1
-    while (unit_idx < shared.num_units) {
-        const i32 band_tokens = Kernel::kBlockM / static_cast<i32>(params.op.heads.pack.divisor);
+    for (u32 unit_idx = blockIdx.x; unit_idx < num_units<Kernel>(params, shared);
+         unit_idx = next_unit<Kernel>(params, shared)) {
         attend<Kernel>(params.op, unit_at(params, shared.list, unit_idx, band_tokens), shared);
-        unit_idx = next_unit<Kernel>(params, shared);
     }
     const i64 warp = i64{blockIdx.x} * Kernel::kNumWarps + warp_idx();
     fill_rows_past_lengths(params.op, warp, i64{gridDim.x} * Kernel::kNumWarps);
