@@ -132,9 +132,21 @@ __device__ __forceinline__ Unit unit_at(const Params& params, const WorkListHead
 // ---------------------------------------------------------------------------------------------
 // Copies to shared memory
 
-// Rows of Q: heads of one token next to one another.
+// Rows that lie at one distance from one another.
+struct EvenSource {
+    u64 first;  // address of the tile's first row
+    i64 row_bytes;
+    i32 num_live;  // rows of the tile; those that follow are none
+
+    __device__ __forceinline__ RowSource operator()(int row) const {
+        const bool is_live = row < num_live;
+        return {first + static_cast<u64>(is_live ? row * row_bytes : 0), is_live};
+    }
+};
+
+// Rows of Q where several heads are packed: those of one token next to one another.
 template <class T>
-struct QuerySource {
+struct PackedQuerySource {
     const SdpaFwdParams& params;
     const Unit& unit;
     u64 first;  // address of the first row and head of the unit
@@ -143,19 +155,6 @@ struct QuerySource {
         const RowPlace place = row_place(params, unit, row);
         const i64 at = row_offset(place, params.q.row_stride, params.q.head_stride);
         return {first + static_cast<u64>(at) * sizeof(typename T::Element), place.is_live};
-    }
-};
-
-// Rows of K or V that lie at one distance from one another.
-template <class T>
-struct KeySource {
-    u64 first;  // address of the tile's first row
-    i64 row_bytes;
-    i32 num_live;  // rows of the tile before the end of the sequence
-
-    __device__ __forceinline__ RowSource operator()(int row) const {
-        const bool is_live = row < num_live;
-        return {first + static_cast<u64>(is_live ? row * row_bytes : 0), is_live};
     }
 };
 
@@ -204,8 +203,8 @@ __device__ __forceinline__ void copy_keys(const SdpaFwdParams& params, const Row
         copy_tile_async<T::kBlockN, kColumns, T::kNumThreads>(to, num_columns, source);
     } else {
         const i64 row_bytes = tensor.row_stride * kElementBytes;
-        const KeySource<T> source{first + static_cast<u64>(first_row * row_bytes), row_bytes,
-                                  unit.kv.len - first_row};
+        const EvenSource source{first + static_cast<u64>(first_row * row_bytes), row_bytes,
+                                unit.kv.len - first_row};
         copy_tile_async<T::kBlockN, kColumns, T::kNumThreads>(to, num_columns, source);
     }
 }
@@ -330,8 +329,16 @@ __device__ __forceinline__ void start_walk(const SdpaFwdParams& params, const Un
                                            i32 tile_idx, SharedStorage<T>& shared) {
     const u64 first_q = row_address(params.q, unit.batch_idx, i64{unit.q.start} + unit.q_begin,
                                     unit.first_head, sizeof(typename T::Element));
-    copy_tile_async<T::kBlockM, T::kHeadDimQk, T::kNumThreads>(
-        smem_address(shared.q), params.head_dim_qk, QuerySource<T>{params, unit, first_q});
+    const auto copy_q = [&](const auto& source) {
+        copy_tile_async<T::kBlockM, T::kHeadDimQk, T::kNumThreads>(smem_address(shared.q),
+                                                                   params.head_dim_qk, source);
+    };
+    if (params.heads.pack.divisor == 1) {
+        const i64 row_bytes = params.q.row_stride * static_cast<i64>(sizeof(typename T::Element));
+        copy_q(EvenSource{first_q, row_bytes, unit.q_end - unit.q_begin});
+    } else {
+        copy_q(PackedQuerySource<T>{params, unit, first_q});
+    }
     const u64 first_k = first_key<T>(params.k, unit);
     const u64 first_v = first_key<T>(params.v, unit);
     copy_k<T>(params, unit, first_k, tile_idx, shared, 0);
@@ -502,11 +509,16 @@ __device__ __forceinline__ void store_o_16(const SdpaFwdParams& params, SharedSt
         }
     }
     __syncwarp();
+    // Heads that are not packed have rows at one distance, and most kernels are launched for such.
+    const Unit& unit = shared.unit;
+    const bool is_packed = params.heads.pack.divisor != 1;
+    const i32 num_live = unit.q_end - unit.q_begin;
 #pragma unroll 4
     for (int idx = lane; idx < T::kWarpRows * kRowChunks; idx += kWarpSize) {
         const i32 row = warp_row + idx / kRowChunks;
         const i32 chunk = idx % kRowChunks;
-        const RowPlace place = row_place(params, shared.unit, row);
+        RowPlace place{row, 0, 0, 0, row < num_live};
+        if (is_packed) place = row_place(params, unit, row);
         if (!place.is_live || chunk * kChunkColumns >= params.head_dim_v) continue;
         const u64 address = o_row<T, OutElement>(params, shared, place);
         *reinterpret_cast<uint4*>(address + chunk * 16) =
