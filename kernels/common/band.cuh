@@ -6,8 +6,8 @@
 
 namespace frazil {
 
-// Keys pos + off - left to pos + off + right, both inclusive, where `off` is kv_len - q_len from the
-// bottom-right corner and 0 from the top-left one. A side without a bound has 2^31: no distance
+// Keys pos + off - left to pos + off + right, both inclusive, where `off` is kv_len - q_len from
+// the bottom-right corner and 0 from the top-left one. A side without a bound has 2^31: no distance
 // between a query and a key is as large.
 struct Band {
     i64 left;
@@ -34,9 +34,9 @@ __device__ __forceinline__ i32 band_offset(const Band& band, i32 q_len, i32 kv_l
     return band.is_bottom_right != 0 ? kv_len - q_len : 0;
 }
 
-// Tiles of kBlockN keys that some query of a run sees, begin..end, and of these full_begin..full_end
-// of which every query sees every key. begin <= full_begin and full_end <= end; where
-// full_begin >= full_end there is no full tile.
+// Tiles of kBlockN keys that some query of a run sees, begin..end, and of these
+// full_begin..full_end of which every query sees every key. begin <= full_begin and full_end <=
+// end; where full_begin >= full_end there is no full tile.
 struct TileRange {
     i32 begin;
     i32 full_begin;

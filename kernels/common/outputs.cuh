@@ -22,8 +22,8 @@ __device__ __forceinline__ bool is_by_sequence(const RowOutput& output) {
 
 __device__ __forceinline__ u64 row_address(const RowTensor& tensor, i64 batch_idx, i64 row,
                                            i32 head, u32 element_bytes) {
-    const i64 at = batch_idx * tensor.batch_stride + row * tensor.row_stride +
-                   head * tensor.head_stride;
+    const i64 at =
+        batch_idx * tensor.batch_stride + row * tensor.row_stride + head * tensor.head_stride;
     return tensor.data + static_cast<u64>(at) * element_bytes;
 }
 
@@ -42,15 +42,15 @@ __device__ __forceinline__ float* first_of(const RowOutput& output, const Unit& 
 
 __device__ __forceinline__ OutputRows output_rows(const SdpaFwdParams& params, const Unit& unit) {
     const u32 bytes = params.o_type == OutputType::kF32 ? 4 : 2;
-    return {row_address(params.o, unit.batch_idx, i64{unit.q.start} + unit.q_begin,
-                        unit.first_head, bytes),
-            first_of(params.lse, unit), first_of(params.max, unit),
-            first_of(params.sum_exp, unit)};
+    return {row_address(params.o, unit.batch_idx, i64{unit.q.start} + unit.q_begin, unit.first_head,
+                        bytes),
+            first_of(params.lse, unit), first_of(params.max, unit), first_of(params.sum_exp, unit)};
 }
 
 // Elements from the first row and head of a unit to a row of the tile.
 __device__ __forceinline__ i64 row_offset(const RowPlace& place, i64 row_stride, i64 head_stride) {
-    return static_cast<u32>(place.token) * row_stride + static_cast<u32>(place.in_run) * head_stride;
+    return static_cast<u32>(place.token) * row_stride +
+           static_cast<u32>(place.in_run) * head_stride;
 }
 
 // LSE, max and sum-exp of one row, in natural units but for an LSE of base 2.
@@ -114,8 +114,8 @@ __device__ __forceinline__ void fill_rows_past_lengths(const SdpaFwdParams& para
     i64 num_before = 0;
     for (i64 first_batch = 0; first_batch < params.batch; first_batch += kWarpSize) {
         const i64 own_batch = first_batch + lane_idx();
-        const i32 own_len =
-            own_batch < params.batch ? params.q_rows.lengths[own_batch] : static_cast<i32>(num_rows);
+        const i32 own_len = own_batch < params.batch ? params.q_rows.lengths[own_batch]
+                                                     : static_cast<i32>(num_rows);
         u32 with_rows = __ballot_sync(kFullWarp, own_len < num_rows);
         while (with_rows != 0) {
             const i32 lane = __ffs(static_cast<int>(with_rows)) - 1;

@@ -20,8 +20,8 @@ __device__ __forceinline__ void griddepcontrol_launch_dependents() {
 #endif
 }
 
-// The same number, of which the compiler knows nothing: what follows from it is computed anew where it
-// is needed, instead of being kept in registers over a loop.
+// The same number, of which the compiler knows nothing: what follows from it is computed anew where
+// it is needed, instead of being kept in registers over a loop.
 __device__ __forceinline__ u32 forgotten(u32 x) {
     asm volatile("" : "+r"(x));
     return x;

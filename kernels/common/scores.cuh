@@ -8,44 +8,15 @@
 #include "common/sdpa_fwd.cuh"
 #include "common/softmax.cuh"
 #include "common/types.cuh"
+#include "common/units.cuh"
 
 namespace frazil {
 
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
 
-// A row of a tile of queries.
-struct RowPlace {
-    i32 token;     // from the band's first
-    i32 in_run;    // from the run's first head
-    i32 pos;       // in its sequence
-    i32 head;      // of Q; num_q_heads and above where the run of heads has no such row
-    bool is_live;  // else it is past the sequence or the group: computed, and stored nowhere
-};
-
-// One band of queries, of the heads of one run.
-struct Unit {
-    i32 batch_idx;
-    i32 kv_head;
-    i32 first_head;   // of Q
-    i32 num_heads;    // that the run has: 1..=pack
-    i32 q_begin;      // position of the first query
-    i32 q_end;        // past the last one of the band
-    SequenceSide q;
-    SequenceSide kv;
-};
-static_assert(sizeof(Unit) == 40, "part of every kernel's shared memory");
-
-__device__ __forceinline__ RowPlace row_place(const SdpaFwdParams& params, const Unit& unit,
-                                              i32 row) {
-    const Quotient split = divide(row, params.heads.pack);
-    const i32 pos = unit.q_begin + split.quotient;
-    return {split.quotient, split.remainder, pos, unit.first_head + split.remainder,
-            pos < unit.q_end && split.remainder < unit.num_heads};
-}
-
-// tanh by exponentials, to about 2^-22 of 1: tanh.approx has 2^-11 of the value, which a soft cap of
-// 50 would make 2% of a weight.
+// tanh by exponentials, to about 2^-22 of 1: tanh.approx has 2^-11 of the value, which a soft cap
+// of 50 would make 2% of a weight.
 __device__ __forceinline__ float tanh_exp(float x) {
     return 1.0f - 2.0f * rcp_approx(1.0f + exp2_approx(2.0f * kLog2E * x));
 }
@@ -98,18 +69,19 @@ __device__ __forceinline__ ScoreModifier<Element> score_modifier(const SdpaFwdPa
     if (score.bias.data != 0) {
         const i64 row = unit.batch_idx * score.bias.batch_stride +
                         place.head * score.bias.head_stride + place.pos * score.bias.row_stride;
-        modifier.bias_row = score.bias.data + static_cast<u64>(row) * (score.bias.is_f32 != 0 ? 4 : 2);
+        modifier.bias_row =
+            score.bias.data + static_cast<u64>(row) * (score.bias.is_f32 != 0 ? 4 : 2);
     }
     if (score.alibi.data != nullptr) {
         modifier.slope = score.alibi.data[unit.batch_idx * score.alibi.batch_stride +
                                           place.head * score.alibi.head_stride];
-        modifier.alibi_origin =
-            place.pos + (score.alibi_is_bottom_right != 0 ? from_corner : 0);
+        modifier.alibi_origin = place.pos + (score.alibi_is_bottom_right != 0 ? from_corner : 0);
     }
     return modifier;
 }
 
-// Modifies a tile whose first key is `first_column`; `first_row` is the warp's first row of the band.
+// Modifies a tile whose first key is `first_column`; `first_row` is the warp's first row of the
+// band.
 template <class Element, int kRowBlocks, int kColumns>
 __device__ __forceinline__ void modify_scores(const SdpaFwdParams& params, const Unit& unit,
                                               i32 first_row, i32 first_column,

@@ -30,7 +30,8 @@ struct RowOutput {
     i64 start_stride;
     i64 row_stride;
     i64 head_stride;
-    i64 num_rows;  // of a sequence, where it is stored by sequence: those past its length are filled
+    i64 num_rows;  // of a sequence, where it is stored by sequence: those past its length are
+                   // filled
 };
 
 // Rows of the sequences of a side.
@@ -45,8 +46,8 @@ struct PageTable {
     const i32* pages;
     i64 batch_stride;
     i64 column_stride;
-    i64 num_pages;   // of the pool; 0: no id is right
-    u32 error_bit;   // of the error word
+    i64 num_pages;  // of the pool; 0: no id is right
+    u32 error_bit;  // of the error word
     u32 unused;
 };
 

@@ -27,9 +27,10 @@ __device__ __forceinline__ u32 chunk_offset(u32 row, u32 chunk) {
            ((chunk % 8) ^ (row % 8)) * 16;
 }
 
-// Address of a chunk for a lane of ldmatrix: the lane's own row and chunk once, and from there steps
-// that are the same for all lanes. Of `step_rows`, a multiple of 8, and `step_chunks`, an even number
-// where the lane's own chunk is 0 or 1, all but a few bits are a constant of the instruction.
+// Address of a chunk for a lane of ldmatrix: the lane's own row and chunk once, and from there
+// steps that are the same for all lanes. Of `step_rows`, a multiple of 8, and `step_chunks`, an
+// even number where the lane's own chunk is 0 or 1, all but a few bits are a constant of the
+// instruction.
 template <int kRows>
 __device__ __forceinline__ u32 lane_address(u32 tile, u32 row, u32 chunk) {
     return forgotten(tile + chunk_offset<kRows>(row, chunk));
@@ -50,8 +51,8 @@ struct RowSource {
 // Copies kRows rows to a tile, all kNumThreads threads of the block taking part: columns past
 // `num_columns` and rows that are not live are zeros. `source(row)` says where a row lies.
 //
-// Eight threads copy the 128 bytes of a row of a slab. A thread's rows are a multiple of 8 apart, so
-// that in shared memory its places differ by constants.
+// Eight threads copy the 128 bytes of a row of a slab. A thread's rows are a multiple of 8 apart,
+// so that in shared memory its places differ by constants.
 template <int kRows, int kColumns, int kNumThreads, class Source>
 __device__ __forceinline__ void copy_tile_async(u32 tile, i32 num_columns, const Source& source) {
     constexpr int kRowThreads = kSlabColumns / kChunkColumns;

@@ -2,8 +2,8 @@
 // Online softmax over tiles of scores that lie in the fragments of mma.m16n8k16 (Milakov and
 // Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, "FlashAttention-2", 2023).
 //
-// Lane 4g + q holds of each block of 16 rows the rows g and g + 8 (`half` 0 and 1), and of each block
-// of 8 columns the columns 2q and 2q + 1. A row lies in the four lanes of a quad.
+// Lane 4g + q holds of each block of 16 rows the rows g and g + 8 (`half` 0 and 1), and of each
+// block of 8 columns the columns 2q and 2q + 1. A row lies in the four lanes of a quad.
 
 #include "common/math.cuh"
 #include "common/ptx.cuh"
@@ -47,8 +47,8 @@ __device__ __forceinline__ float quad_sum(float x) {
 }
 
 // Turns a tile of scores into weights relative to the greatest score so far, 2^((score - max) *
-// scale_log2), and multiplies what was summed before by what that maximum has changed: `out` and the
-// sums. scale_log2 > 0.
+// scale_log2), and multiplies what was summed before by what that maximum has changed: `out` and
+// the sums. scale_log2 > 0.
 //
 // kMayHideAll: a row may have seen no key yet. The maximum is then -inf, and 0 stands for it, for
 // -inf - -inf would be NaN.
@@ -68,8 +68,7 @@ __device__ __forceinline__ void softmax_step(float scale_log2,
                 max = fmaxf(max, fmaxf(scores[block][column][at], scores[block][column][at + 1]));
             }
             max = quad_max(max);
-            const float shift =
-                kMayHideAll && max == negative_infinity() ? 0.0f : max * scale_log2;
+            const float shift = kMayHideAll && max == negative_infinity() ? 0.0f : max * scale_log2;
             const float factor = exp2_approx(stats.max[block][half] * scale_log2 - shift);
             float sum = stats.sum[block][half] * factor;
 #pragma unroll

@@ -41,9 +41,9 @@ struct Sections {
     u32 num_units;     // of all sections
     u32 num_in_whole;  // units of the sections that are whole
     u32 unused;
-    Divisor units;     // of a whole section
-    Divisor heads;     // of a whole section
-    Divisor left;      // heads of the last section, where it is not whole; else 1
+    Divisor units;  // of a whole section
+    Divisor heads;  // of a whole section
+    Divisor left;   // heads of the last section, where it is not whole; else 1
 };
 
 struct BandAndHead {
@@ -73,8 +73,8 @@ __device__ __forceinline__ BandAndHead listed_band_and_head(const WorkListHeader
     const u32 num_heads = is_whole ? list.heads_per_section : num_head_units - num_whole;
     const u32 section = is_whole ? unit_idx / (num_heads * list.num_bands) : 0;
     const u32 first_head = is_whole ? section * num_heads : num_whole;
-    const u32 rest = is_whole ? unit_idx - section * num_heads * list.num_bands
-                              : unit_idx - num_in_whole;
+    const u32 rest =
+        is_whole ? unit_idx - section * num_heads * list.num_bands : unit_idx - num_in_whole;
     return {static_cast<i32>(rest / num_heads), static_cast<i32>(first_head + rest % num_heads)};
 }
 

@@ -1,0 +1,105 @@
+#pragma once
+// Queries, keys and values on their way to shared memory.
+
+#include "common/outputs.cuh"
+#include "common/ptx.cuh"
+#include "common/sdpa_fwd.cuh"
+#include "common/smem_tile.cuh"
+#include "common/units.cuh"
+#include "sm80/traits.cuh"
+
+namespace frazil {
+
+// Rows that lie at one distance from one another.
+struct EvenSource {
+    u64 first;  // address of the tile's first row
+    i64 row_bytes;
+    i32 num_live;  // rows of the tile; those that follow are none
+
+    __device__ __forceinline__ RowSource operator()(int row) const {
+        const bool is_live = row < num_live;
+        return {first + static_cast<u64>(is_live ? row * row_bytes : 0), is_live};
+    }
+};
+
+// Rows of Q where several heads are packed: those of one token next to one another.
+template <class T>
+struct PackedQuerySource {
+    const SdpaFwdParams& params;
+    const Unit& unit;
+    u64 first;  // address of the first row and head of the unit
+
+    __device__ __forceinline__ RowSource operator()(int row) const {
+        const RowPlace place = row_place(params, unit, row);
+        const i64 at = row_offset(place, params.q.row_stride, params.q.head_stride);
+        return {first + static_cast<u64>(at) * sizeof(typename T::Element), place.is_live};
+    }
+};
+
+// Rows of K or V in pages. An id outside the pool is clamped and flagged.
+template <class T>
+struct PagedKeySource {
+    const SdpaFwdParams& params;
+    const RowTensor& tensor;
+    const PageTable& table;
+    const i32* pages;  // of the sequence
+    u64 head;          // address of row 0 of page 0
+    i32 first_row;
+    i32 kv_len;
+
+    __device__ __forceinline__ RowSource operator()(int row) const {
+        const i32 key = first_row + row;
+        if (key >= kv_len || table.num_pages == 0) return {tensor.data, false};
+        const Quotient at = divide(key, params.page_size);
+        const i64 id = pages[at.quotient * table.column_stride];
+        const i64 page = clamp<i64>(id, 0, table.num_pages - 1);
+        if (page != id) global_or(params.error_word, table.error_bit);
+        const i64 offset = page * tensor.batch_stride + at.remainder * tensor.row_stride;
+        return {head + static_cast<u64>(offset) * sizeof(typename T::Element), true};
+    }
+};
+
+// Address of the first row of the keys or values of a unit; in pages, of row 0 of page 0.
+template <class T>
+__device__ __forceinline__ u64 first_key(const RowTensor& tensor, const Unit& unit) {
+    return row_address(tensor, T::kPaged != 0 ? 0 : unit.batch_idx, unit.kv.start, unit.kv_head,
+                       sizeof(typename T::Element));
+}
+
+// K or V.
+struct KeySide {
+    const RowTensor& tensor;
+    const PageTable& table;
+    i32 num_columns;
+};
+
+__device__ __forceinline__ KeySide k_side(const SdpaFwdParams& params) {
+    return {params.k, params.table_k, params.head_dim_qk};
+}
+
+__device__ __forceinline__ KeySide v_side(const SdpaFwdParams& params) {
+    return {params.v, params.table_v, params.head_dim_v};
+}
+
+// Copies the tile `tile_idx` of keys or values. `first` as of first_key.
+template <class T, int kColumns>
+__device__ __forceinline__ void copy_keys(const SdpaFwdParams& params, const KeySide& side,
+                                          const Unit& unit, u64 first, i32 tile_idx,
+                                          const void* tile) {
+    constexpr i64 kElementBytes = sizeof(typename T::Element);
+    const u32 to = smem_address(tile);
+    const i32 first_row = tile_idx * T::kBlockN;
+    if constexpr (T::kPaged != 0) {
+        const i32* pages = side.table.pages + unit.batch_idx * side.table.batch_stride;
+        const PagedKeySource<T> source{params, side.tensor, side.table, pages,
+                                       first,  first_row,   unit.kv.len};
+        copy_tile_async<T::kBlockN, kColumns, T::kNumThreads>(to, side.num_columns, source);
+    } else {
+        const i64 row_bytes = side.tensor.row_stride * kElementBytes;
+        const EvenSource source{first + static_cast<u64>(first_row * row_bytes), row_bytes,
+                                unit.kv.len - first_row};
+        copy_tile_async<T::kBlockN, kColumns, T::kNumThreads>(to, side.num_columns, source);
+    }
+}
+
+}  // namespace frazil

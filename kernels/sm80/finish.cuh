@@ -1,0 +1,133 @@
+#pragma once
+// From sums to what is stored: the end of a unit.
+
+#include "common/math.cuh"
+#include "common/outputs.cuh"
+#include "common/ptx.cuh"
+#include "common/scores.cuh"
+#include "common/smem_tile.cuh"
+#include "common/softmax.cuh"
+#include "common/units.cuh"
+#include "sm80/traits.cuh"
+
+namespace frazil {
+
+// Multiplies a row of O; by 0, it is +0 whatever it was.
+template <class T>
+__device__ __forceinline__ void scale_row(int block, int half, float factor,
+                                          typename T::Output& out) {
+#pragma unroll
+    for (int column = 0; column < T::kHeadDimV / 8; ++column) {
+#pragma unroll
+        for (int odd = 0; odd < 2; ++odd) {
+            float& value = out[block][column][2 * half + odd];
+            value = factor == 0.0f ? 0.0f : value * factor;
+        }
+    }
+}
+
+// Divides by the sums, stores what is asked for of each row, and leaves in `out` what O gets.
+template <class T>
+__device__ __forceinline__ void finish_rows(const SdpaFwdParams& params, const Unit& unit,
+                                            const OutputRows& outputs,
+                                            const typename T::Stats& stats,
+                                            typename T::Output& out) {
+    const float to_log2 = T::kModifiesScores != 0 ? 1.0f : params.score.scale_log2;
+    const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
+    const i32 first_row = thread / kWarpSize * T::kWarpRows + thread % kWarpSize / 4;
+#pragma unroll
+    for (int block = 0; block < T::kRowBlocks; ++block) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const RowPlace place = row_place(params, unit, first_row + block * 16 + half * 8);
+            const float sink = params.sink.data != nullptr && place.is_live
+                                   ? params.sink.data[place.head * params.sink.head_stride] * kLog2E
+                                   : negative_infinity();
+            const RowResult row = finish_row(stats.max[block][half] * to_log2,
+                                             quad_sum(stats.sum[block][half]), sink);
+            if (place.is_live && lane_idx() % 4 == 0) {
+                store_row_outputs(params, outputs, place, row);
+            }
+            // A branch, since it is rare: O of such a row may be NaN, from values that are hidden.
+            if (row.is_empty) scale_row<T>(block, half, 0.0f, out);
+            scale_row<T>(block, half, row.factor, out);
+        }
+    }
+}
+
+// Address of a row of O.
+template <class T, class OutElement>
+__device__ __forceinline__ u64 o_row(const SdpaFwdParams& params, const SharedStorage<T>& shared,
+                                     const RowPlace& place) {
+    const i64 at = row_offset(place, params.o.row_stride, params.o.head_stride);
+    return shared.outputs.o + static_cast<u64>(at) * sizeof(OutElement);
+}
+
+// Stores O as f32, from where it lies.
+template <class T>
+__device__ __forceinline__ void store_o_f32(const SdpaFwdParams& params,
+                                            const SharedStorage<T>& shared,
+                                            const typename T::Output& out) {
+    const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
+    const i32 first_row = thread / kWarpSize * T::kWarpRows + thread % kWarpSize / 4;
+#pragma unroll
+    for (int block = 0; block < T::kRowBlocks; ++block) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const RowPlace place =
+                row_place(params, shared.unit, first_row + block * 16 + half * 8);
+            if (!place.is_live) continue;
+            const u64 row = o_row<T, float>(params, shared, place);
+#pragma unroll
+            for (int column = 0; column < T::kHeadDimV / 8; ++column) {
+                const i32 at = column * 8 + lane_idx() % 4 * 2;
+                if (at >= params.head_dim_v) continue;
+                *reinterpret_cast<float2*>(row + at * sizeof(float)) =
+                    float2{out[block][column][2 * half], out[block][column][2 * half + 1]};
+            }
+        }
+    }
+}
+
+// Stores O in 16 bits by way of shared memory, where Q was: the rows of a warp are read by that
+// warp alone, so no other one waits.
+template <class T, class OutElement>
+__device__ __forceinline__ void store_o_16(const SdpaFwdParams& params, SharedStorage<T>& shared,
+                                           const typename T::Output& out) {
+    constexpr int kRowChunks = T::kHeadDimV / kChunkColumns;
+    const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
+    const i32 warp_row = thread / kWarpSize * T::kWarpRows;
+    const i32 lane = thread % kWarpSize;
+    __syncwarp();
+#pragma unroll
+    for (int block = 0; block < T::kRowBlocks; ++block) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const u32 row = warp_row + block * 16 + half * 8 + lane / 4;
+#pragma unroll
+            for (int column = 0; column < T::kHeadDimV / 8; ++column) {
+                const u32 at = chunk_offset<T::kBlockM>(row, column) + lane % 4 * 4;
+                *reinterpret_cast<u32*>(shared.q + at) = pack_rn(
+                    out[block][column][2 * half], out[block][column][2 * half + 1], OutElement{});
+            }
+        }
+    }
+    __syncwarp();
+    // Heads that are not packed have rows at one distance, and most kernels are launched for such.
+    const Unit& unit = shared.unit;
+    const bool is_packed = params.heads.pack.divisor != 1;
+    const i32 num_live = unit.q_end - unit.q_begin;
+#pragma unroll 4
+    for (int idx = lane; idx < T::kWarpRows * kRowChunks; idx += kWarpSize) {
+        const i32 row = warp_row + idx / kRowChunks;
+        const i32 chunk = idx % kRowChunks;
+        RowPlace place{row, 0, 0, 0, row < num_live};
+        if (is_packed) place = row_place(params, unit, row);
+        if (!place.is_live || chunk * kChunkColumns >= params.head_dim_v) continue;
+        const u64 address = o_row<T, OutElement>(params, shared, place);
+        *reinterpret_cast<uint4*>(address + chunk * 16) =
+            *reinterpret_cast<const uint4*>(shared.q + chunk_offset<T::kBlockM>(row, chunk));
+    }
+}
+
+}  // namespace frazil
