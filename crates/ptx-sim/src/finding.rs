@@ -66,7 +66,7 @@ pub enum FindingKind {
         address: u64,
     },
     /// Two accesses of shared memory by different warps of a block, at least one of them a write, that no
-    /// barrier orders; or by two lanes of a warp, the earlier one an asynchronous copy that its own lane has waited for.
+    /// barrier orders; or by two lanes of a warp, which no barrier of the block or of the warp orders.
     SharedRace {
         /// Address of the first byte, in the shared space.
         address: u64,

@@ -4,7 +4,7 @@
 //! ([`Module::load`]) and launched ([`Kernel::run`]). Warps run in lock step, diverge and join again; which warp and
 //! which block runs next is chosen by a seed, and a seed repeats a run exactly. What is wrong with the program is a
 //! [`Finding`] with the line of the PTX and, through its line information, of the CUDA C++: accesses out of bounds or
-//! misaligned, reads of bytes that nobody wrote, races of warps on shared memory, asynchronous copies that nobody has
+//! misaligned, reads of bytes that nobody wrote, races on shared memory, asynchronous copies that nobody has
 //! waited for, divergence at barriers, deadlock.
 //!
 //! ```

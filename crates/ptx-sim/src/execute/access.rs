@@ -3,6 +3,7 @@
 use super::Stopped;
 use super::block::Common;
 use super::copies::{By, Met};
+use super::lane_race::LaneTouch;
 use super::machine::Machine;
 use super::race::Touch;
 use super::warp::{Frame, Warp, lanes};
@@ -278,7 +279,7 @@ impl Accesses<'_, '_, '_> {
         self.machine.report_lanes(kind, self.instruction.pc, self.warp, 1 << lane)
     }
 
-    /// Tells the detector of races.
+    /// Tells the detectors of races and of early accesses; the first to find one says so.
     #[inline]
     pub(super) fn note(
         &mut self,
@@ -286,48 +287,53 @@ impl Accesses<'_, '_, '_> {
         target: Target,
         writes: bool,
     ) -> Result<(), Stopped> {
-        let Instruction { pc, access, .. } = self.instruction;
+        let Instruction { pc, access, is_collective, .. } = self.instruction;
         let bytes = usize::from(access.bytes) * usize::from(access.count);
         let at = match target {
             Target::Shared { at } => at,
             Target::Memory { .. } if writes => return self.note_source(lane, bytes),
             Target::Memory { .. } | Target::Local { .. } | Target::Param { .. } => return Ok(()),
         };
-        self.note_copy(lane, at, bytes, writes)?;
-        let races = &mut self.common.races;
-        let warp = self.warp.index;
-        let touch = Touch { warp, at, bytes, writes, order: access.order, pc };
-        let Some(conflict) = races.touch(touch) else { return Ok(()) };
-        let kind = FindingKind::SharedRace {
-            address: at as u64,
-            earlier: self.machine.program.places.place(conflict.pc),
-            writes: [conflict.wrote, writes],
-        };
-        self.machine.report_lanes(kind, pc, self.warp, 1 << lane)
+        let (warp, syncs, order) = (self.warp.index, self.warp.syncs, access.order);
+        let by_lane = (!is_collective).then_some(lane);
+        let Common { copies, races, lane_races, shared, .. } = &mut *self.common;
+        let met = copies.meet(By { warp, lane: by_lane }, syncs, (at, bytes), writes);
+        let conflict = races.touch(Touch { warp, at, bytes, writes, order, pc });
+        let lanes = LaneTouch { warp, syncs, lane: by_lane, at, bytes, writes, order, pc };
+        let lanes = lane_races.touch(lanes, shared.len());
+        let raced = conflict.map(|conflict| (conflict.pc, conflict.wrote)).or(lanes);
+        if met.is_none() && raced.is_none() {
+            return Ok(());
+        }
+        self.report_early(lane, at, writes, (met, raced))
     }
 
-    /// What copies into these bytes of shared memory make of an access.
-    #[inline]
-    fn note_copy(
+    #[cold]
+    fn report_early(
         &mut self,
         lane: usize,
         at: usize,
-        bytes: usize,
         writes: bool,
+        (met, raced): (Option<Met>, Option<(u32, bool)>),
     ) -> Result<(), Stopped> {
-        let Instruction { pc, is_collective, .. } = self.instruction;
-        let by = By { warp: self.warp.index, lane: (!is_collective).then_some(lane) };
-        let met = self.common.copies.meet(by, self.warp.syncs, (at, bytes), writes);
-        let Some(met) = met else { return Ok(()) };
         let place = |pc| self.machine.program.places.place(pc);
         let address = at as u64;
+        let race = |(pc, wrote)| FindingKind::SharedRace {
+            address,
+            earlier: place(pc),
+            writes: [wrote, writes],
+        };
         let kind = match met {
-            Met::UnderWay { pc } => FindingKind::CopyUnderWay { address, copy: place(pc), writes },
-            Met::Landed { pc } => {
-                FindingKind::SharedRace { address, earlier: place(pc), writes: [true, writes] }
+            Some(Met::UnderWay { pc }) => {
+                FindingKind::CopyUnderWay { address, copy: place(pc), writes }
+            }
+            Some(Met::Landed { pc }) => race((pc, true)),
+            None => {
+                let Some(raced) = raced else { return Ok(()) };
+                race(raced)
             }
         };
-        self.machine.report_lanes(kind, pc, self.warp, 1 << lane)
+        self.machine.report_lanes(kind, self.instruction.pc, self.warp, 1 << lane)
     }
 
     /// A write to memory that a copy may read.

@@ -2,6 +2,7 @@
 
 use super::barrier::Barriers;
 use super::copies::Copies;
+use super::lane_race::LaneRaces;
 use super::machine::Machine;
 use super::race::Races;
 use super::special::special;
@@ -20,6 +21,7 @@ pub(super) struct Common {
     pub(super) shared: TrackedBytes,
     pub(super) barriers: Barriers,
     pub(super) races: Races,
+    pub(super) lane_races: LaneRaces,
     pub(super) copies: Copies,
 }
 
@@ -38,6 +40,7 @@ impl Block {
                 shared: TrackedBytes::new(shared_end),
                 barriers: Barriers::new(num_warps),
                 races: Races::new(num_warps, shared_end),
+                lane_races: LaneRaces::default(),
                 copies: Copies::default(),
             },
         }

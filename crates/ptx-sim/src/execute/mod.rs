@@ -8,6 +8,7 @@ mod compute;
 mod copies;
 mod copy;
 mod exchange;
+mod lane_race;
 mod machine;
 mod matrix;
 mod race;

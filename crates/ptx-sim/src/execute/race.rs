@@ -7,8 +7,8 @@
 //!
 //! What is no race is not reported: atomic, volatile, relaxed and stronger accesses, of shared and of global memory,
 //! order everything before them in one warp with everything after them in another one that reaches the same place
-//! later, as if each had fences around it. What is a race may be missed for that reason, and between lanes of one
-//! warp, which are not told apart.
+//! later, as if each had fences around it. What is a race may be missed for that reason. Lanes of one warp are not told
+//! apart here, but in `lane_race.rs`.
 
 use crate::program::Order;
 

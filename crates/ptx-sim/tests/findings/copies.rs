@@ -88,6 +88,16 @@ fn a_wait_is_for_the_thread_that_waits_alone() {
     finds(&format!("{unwritten} {COPY} {COMMIT} {WAIT} {READ_WARP}"), 64, &either);
     let before = format!("{COPY} {COMMIT} bar.sync 0; {WAIT} {READ_WARP}");
     finds(&before, 64, &either);
+    // The reader comes long after the wait, which nothing orders before it.
+    let late = |after_wait: &str| {
+        format!(
+            "setp.lt.u32 %p0, %r0, 32; @!%p0 bra.uni READER; {COPY} {COMMIT} bar.sync 1, 64; {WAIT} {after_wait} ret;
+             READER: bar.sync 1, 64; {after_wait} mov.u32 %r2, 0;
+             L: add.s32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 1000; @%p1 bra L; {READ_WARP}"
+        )
+    };
+    clean(&late("bar.sync 2, 64;"), 64);
+    finds(&late(""), 64, &[READ_RACE]);
     let one_pending = format!("{COPY} {COMMIT} cp.async.wait_group 1; bar.sync 0; {READ_WARP}");
     finds(&one_pending, 64, &[READ_UNDER_WAY]);
 }

@@ -70,6 +70,26 @@ fn matrices_race_with_the_accesses_of_other_warps() {
     }
 }
 
+/// The rows of a matrix are read and written by all lanes, whoever addresses them.
+#[test]
+fn matrices_race_with_the_lanes_of_their_own_warp() {
+    let sync = "bar.warp.sync -1;";
+    let read = "ld.shared.u32 %r2, [%r13];";
+    clean(&format!("{ROWS} {LOAD} {STORE} {sync} {read}"), 32);
+    let cases = [
+        (ROWS.replace(sync, ""), LOAD, [true, false]),
+        (ROWS.replace(sync, ""), STORE, [true, true]),
+        (format!("{ROWS} {read}"), STORE, [false, true]),
+        (format!("{ROWS} {STORE}"), read, [true, false]),
+        (format!("{ROWS} {STORE}"), LOAD, [true, false]),
+    ];
+    for (before, access, expected) in cases {
+        let (finding, _) = found(&format!("{before} {access}"), 32, 0);
+        let FindingKind::SharedRace { writes, .. } = finding.kind else { panic!("{finding}") };
+        assert_eq!(writes, expected, "{before} {access}");
+    }
+}
+
 #[test]
 fn lanes_that_do_not_come_are_found() {
     for access in [LOAD, STORE, MULTIPLY] {

@@ -42,6 +42,33 @@ fn a_missing_second_barrier_is_a_race() {
     assert_eq!(kinds, [[false, true], [true, false]]);
 }
 
+/// Lanes of a warp need not run in lock step, so each order must have a barrier of the warp or of the block.
+#[test]
+fn lanes_of_one_warp_race_without_a_barrier() {
+    const READ_LANE: &str =
+        "xor.b32 %r13, %r11, 4; add.s32 %r13, %r10, %r13; ld.shared.u32 %r1, [%r13];";
+    let races = |body: &str, kind: [bool; 2]| assert_eq!(races(body, 32), [kind], "{body}");
+    let (read_after, write_after, both) = ([true, false], [false, true], [true, true]);
+    races(&format!("{WRITE_OWN} {READ_LANE}"), read_after);
+    for barrier in ["bar.warp.sync -1;", "bar.sync 0;"] {
+        clean(&format!("{WRITE_OWN} {barrier} {READ_LANE}"), 32);
+        races(&format!("{WRITE_OWN} {barrier} {READ_LANE} {WRITE_OWN}"), write_after);
+        clean(&format!("{WRITE_OWN} {barrier} {READ_LANE} {barrier} {WRITE_OWN}"), 32);
+    }
+    // An exchange orders nothing in memory.
+    let exchange = "shfl.sync.bfly.b32 %r2, %r0, 1, 31, -1;";
+    races(&format!("{WRITE_OWN} {exchange} {READ_LANE}"), read_after);
+    races(
+        "st.shared.u32 [%r12], 1; add.s32 %r1, %r10, 124; sub.s32 %r1, %r1, %r11; st.shared.u32 [%r1], 2;",
+        both,
+    );
+    // Of one instruction any lane comes last, and a lane is in order with itself.
+    clean(&format!("st.shared.u32 [%r10], %r0; {WRITE_OWN}").replace("[%r12]", "[%r12+128]"), 32);
+    clean(&format!("{WRITE_OWN} ld.shared.u32 %r1, [%r12]; {WRITE_OWN}"), 32);
+    let volatile = format!("{WRITE_OWN} {READ_LANE}").replace(".shared", ".volatile.shared");
+    clean(&volatile, 32);
+}
+
 #[test]
 fn two_writes_are_a_race() {
     assert_eq!(races("st.shared.u8 [%r10], %r0;", 64), [[true, true]]);
