@@ -17,6 +17,7 @@ mod memory;
 mod mov;
 mod packed;
 mod synchronise;
+mod vectors;
 mod warp;
 
 use frazil_ptx_sim::{Launch, Memory, Module};
