@@ -1,6 +1,7 @@
 #pragma once
 // Which keys a query sees, and which tiles of keys a run of queries has to walk.
 
+#include "common/divide.cuh"
 #include "common/math.cuh"
 #include "common/types.cuh"
 
@@ -34,9 +35,9 @@ __device__ __forceinline__ i32 band_offset(const Band& band, i32 q_len, i32 kv_l
     return band.is_bottom_right != 0 ? kv_len - q_len : 0;
 }
 
-// Tiles of kBlockN keys that some query of a run sees, begin..end, and of these
-// full_begin..full_end of which every query sees every key. begin <= full_begin and full_end <=
-// end; where full_begin >= full_end there is no full tile.
+// Tiles of keys that some query of a run sees, begin..end, and of these full_begin..full_end of
+// which every query sees every key. begin <= full_begin and full_end <= end; where full_begin >=
+// full_end there is no full tile.
 struct TileRange {
     i32 begin;
     i32 full_begin;
@@ -44,19 +45,23 @@ struct TileRange {
     i32 end;
 };
 
-// Of the queries first_pos..=last_pos of a sequence.
-template <int kBlockN>
-__device__ __forceinline__ TileRange tile_range(const Band& band, i32 first_pos, i32 last_pos,
-                                                i32 q_len, i32 kv_len) {
-    if (band.is_bounded == 0) return {0, 0, kv_len / kBlockN, divide_up(kv_len, kBlockN)};
+// Of the queries first_pos..=last_pos of a sequence. `block_n` keys are a tile, a Divisor or a
+// FixedDivisor.
+template <class BlockN>
+__device__ __forceinline__ TileRange tile_range(const Band& band, const BlockN& block_n,
+                                                i32 first_pos, i32 last_pos, i32 q_len,
+                                                i32 kv_len) {
+    if (band.is_bounded == 0) {
+        return {0, 0, divide(kv_len, block_n).quotient, divide_up_by(kv_len, block_n)};
+    }
     const i32 off = band_offset(band, q_len, kv_len);
     const KeyRange first = visible_keys(band, first_pos, off, kv_len);
     const KeyRange last = visible_keys(band, last_pos, off, kv_len);
     if (first.begin >= last.end) return {0, 0, 0, 0};
-    const i32 begin = first.begin / kBlockN;
-    const i32 end = divide_up(last.end, kBlockN);
-    return {begin, clamp(divide_up(last.begin, kBlockN), begin, end),
-            clamp(first.end / kBlockN, begin, end), end};
+    const i32 begin = divide(first.begin, block_n).quotient;
+    const i32 end = divide_up_by(last.end, block_n);
+    return {begin, clamp(divide_up_by(last.begin, block_n), begin, end),
+            clamp(divide(first.end, block_n).quotient, begin, end), end};
 }
 
 }  // namespace frazil

@@ -53,17 +53,17 @@ struct BlockSum {
 // it. `warp_sums` is shared memory that may be used again, for this or anything else, on return.
 template <int kNumWarps>
 __device__ __forceinline__ BlockSum block_sum(i64 value, i64 (&warp_sums)[kNumWarps]) {
+    static_assert(kNumWarps <= kWarpSize, "one lane for each warp");
     const i64 inclusive = warp_inclusive_sum(value);
     if (lane_idx() == kWarpSize - 1) warp_sums[warp_idx()] = inclusive;
     __syncthreads();
-    BlockSum sum{inclusive - value, 0};
-#pragma unroll
-    for (int warp = 0; warp < kNumWarps; ++warp) {
-        if (warp < warp_idx()) sum.before += warp_sums[warp];
-        sum.total += warp_sums[warp];
-    }
+    // Every warp sums what the warps have, by the code that is already there.
+    const i64 of_warp = lane_idx() < kNumWarps ? warp_sums[lane_idx()] : 0;
+    const i64 through_warp = warp_inclusive_sum(of_warp);
+    const i64 before = __shfl_sync(kFullWarp, through_warp - of_warp, warp_idx());
+    const i64 total = __shfl_sync(kFullWarp, through_warp, kWarpSize - 1);
     __syncthreads();
-    return sum;
+    return {before + inclusive - value, total};
 }
 
 // The bits that any thread of a block of whole warps gives. Every thread calls it and gets them;

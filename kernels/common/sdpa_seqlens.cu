@@ -30,27 +30,11 @@ static_assert(sizeof(SharedStorage<Config>) == Config::kSmemBytes,
 static_assert(sizeof(SeqlensParams) == Config::kParamsBytes,
               "kParamsBytes: host and kernel disagree on the parameters");
 
-// The starts of kPackedLengths for one chunk of the batch. A length above its bound moves what
-// follows by all of itself, a negative one by nothing; `sum` is that of the chunks before.
-template <class C>
-__device__ __forceinline__ void add_lengths(const SeqlensSide& side, SequenceRows& rows, i64& sum,
-                                            SharedStorage<C>& shared) {
-    if (side.form != SeqlensForm::kPackedLengths) return;
-    const BlockSum chunk = block_sum(max_of<i64>(rows.len, 0), shared.warp_sums);
-    rows.start = sum + chunk.before;
-    sum += chunk.total;
-}
-
-// Bounds one sequence and writes it. What is written fits an int32: the capacity of a packed side
-// does, and a length of any other side is at most what an int32 said.
+// Bounds one sequence and writes it, in elements too.
 __device__ __forceinline__ void write_rows(const SeqlensParams& params, const SeqlensSide& side,
                                            SequenceRows read, i64 batch_idx, SeqlensErrors bits,
                                            u32& errors) {
-    if (side.form == SeqlensForm::kDense) return;
-    const SequenceRows rows = bound_rows(read, side, bits, errors);
-    side.out_lengths[batch_idx] = static_cast<i32>(rows.len);
-    if (side.form == SeqlensForm::kLengths) return;
-    side.out_starts[batch_idx] = static_cast<i32>(rows.start);
+    const SequenceRows rows = place_rows(read, side, batch_idx, bits, errors);
     // The kernel runs once, so that every line of it is fetched: short code beats unrolled code.
 #pragma unroll 1
     for (u32 idx = 0; idx < side.num_offsets; ++idx) {
@@ -89,8 +73,8 @@ extern "C" __global__ void __launch_bounds__(frazil::Config::kNumThreads)
             q_rows = read_rows(params.q, batch_idx);
             kv_rows = read_rows(params.kv, batch_idx);
         }
-        add_lengths(params.q, q_rows, q_sum, shared);
-        add_lengths(params.kv, kv_rows, kv_sum, shared);
+        add_lengths(params.q, q_rows, q_sum, shared.warp_sums);
+        add_lengths(params.kv, kv_rows, kv_sum, shared.warp_sums);
         if (live) {
             write_rows(params, params.q, q_rows, batch_idx, kQErrors, errors);
             write_rows(params, params.kv, kv_rows, batch_idx, kKvErrors, errors);

@@ -8,7 +8,9 @@
 //
 // The structs are mirrored in crates/cuda/src/work_list/params.rs.
 
+#include "common/band.cuh"
 #include "common/divide.cuh"
+#include "common/seqlens.cuh"
 #include "common/types.cuh"
 
 namespace frazil {
@@ -33,6 +35,36 @@ struct alignas(16) WorkListHeader {
     u32 unused;
 };
 static_assert(sizeof(WorkListHeader) == 16, "one load");
+
+// What frazil_sdpa_work_list takes.
+struct WorkListParams {
+    SeqlensParams seqlens;  // with no element offsets
+    Band band;
+    Divisor band_tokens;
+    Divisor block_n;        // keys of a tile
+    i32 q_rows;             // of every sequence, where dense
+    i32 kv_rows;
+    u32 num_kv_heads;
+    u32 num_runs;           // head units of a KV head
+    u32 keys_per_section;   // of one KV head, that units which run together may read
+    i32 max_bands;          // records that there is room for
+    i32* first_bands;       // [B + 1]: scratch, for batches that do not fit shared memory
+    WorkListHeader* header;
+    WorkRecord* records;
+};
+
+// What a band costs beside its tiles, in tiles.
+inline constexpr u32 kBandCost = 2;
+
+// Costs that are nearly alike are one bucket: 16 to an octave, so that order is as fine for short
+// sequences as for long ones, whatever was declared. Monotone, for any cost.
+inline constexpr u32 kNumCostBuckets = 29 * 16;
+
+__device__ __forceinline__ u32 cost_bucket(u32 cost) {
+    if (cost < 16) return cost;
+    const int log2 = 31 - __clz(static_cast<int>(cost));
+    return (log2 - 3) * 16 + (cost >> (log2 - 4)) % 16;
+}
 
 // The order of units: sections of `heads` outermost, then bands, then the heads of the section, so
 // that blocks that run together read the same keys. The last section has what heads are left.

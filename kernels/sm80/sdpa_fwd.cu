@@ -154,8 +154,8 @@ __device__ __forceinline__ void attend(const SdpaFwdParams& params, const Unit& 
             for (int at = 0; at < 4; ++at) out[block][column][at] = 0.0f;
         }
     }
-    const TileRange tiles = tile_range<T::kBlockN>(params.score.band, unit.q_begin, unit.q_end - 1,
-                                                   unit.q.len, unit.kv.len);
+    const TileRange tiles = tile_range(params.score.band, FixedDivisor<T::kBlockN>{}, unit.q_begin,
+                                       unit.q_end - 1, unit.q.len, unit.kv.len);
     if (threadIdx.x == 0) {
         shared.unit = unit;
         shared.tiles = tiles;

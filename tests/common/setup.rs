@@ -21,6 +21,8 @@ pub(crate) fn problems() -> [Problem; 2] {
         Problem {
             batch: 4,
             spare_batch: 0,
+            num_heads: 1,
+            band: None,
             q: packed(Content::PackedLengths(q[at].clone())),
             kv: packed(Content::PackedStarts { starts, lengths }),
         }

@@ -42,3 +42,4 @@ pub mod suite;
 pub mod support;
 pub mod tolerance;
 mod trial;
+pub mod work_list;

@@ -11,6 +11,7 @@ mod capture;
 pub mod compile;
 mod context;
 mod device;
+mod divide;
 mod driver;
 pub mod find;
 #[cfg(feature = "cudarc")]
@@ -18,12 +19,14 @@ pub mod interop;
 mod loader;
 mod module;
 pub mod nvrtc;
+pub mod sdpa_fwd;
 pub mod seqlens;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod sources;
 mod tensor_map;
 pub mod tools;
+pub mod work_list;
 
 pub use artifact::{Artifact, Key};
 pub use artifacts::{Artifacts, Counts, Fetched, artifacts};
@@ -31,6 +34,7 @@ pub use cache::{DiskCache, Distrust, Lookup, NoFolder, Refusal, StoreError, Stor
 pub use capture::RelaxedCapture;
 pub use context::{Current, Queue};
 pub use device::{CudaDevice, OpenError, device, devices, driver};
+pub use divide::Divisor;
 pub use driver::{
     CaptureMode, CaptureStatus, ContextHandle, DeviceAttribute, Driver, DriverCalls, DriverError,
     EventHandle, FunctionAttribute, FunctionHandle, GraphExecHandle, GraphHandle, GraphNode,

@@ -2,98 +2,36 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
-use std::sync::{Arc, Mutex};
+#[path = "common/recorder.rs"]
+mod recorder;
 
-use frazil_conformance::memory::HostMemory;
 use frazil_conformance::seqlens::{Content, Form as Of, Harm, PAGE_SIZE, Problem};
-use frazil_core::{
-    BuildError, Call, Candidate, Compiled, Config, Device, DeviceHandle, DeviceId, Engine,
-    EngineId, Error, Facts, Feature, FeatureSet, Launch, Launches, Layout, LengthBounds, Maturity,
-    MemoryAt, OverrideRules, Plan, RegisteredEngine, Role, Support, Target, Unsupported,
-};
+use frazil_core::{Call, Facts, Layout, LengthBounds, Region, Role, SdpaFwdFacts};
 use frazil_cuda::seqlens::{Form, Params, Seqlens, SideParams};
-
-#[derive(Debug)]
-struct Host(Target);
-
-impl DeviceHandle for Host {
-    fn target(&self) -> &Target {
-        &self.0
-    }
-
-    fn id(&self) -> DeviceId {
-        DeviceId::Host
-    }
-
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
-    }
-
-    fn memory_at(&self, _: u64) -> Result<MemoryAt, Error> {
-        Ok(MemoryAt::Unknown)
-    }
-}
-
-/// Keeps the parameters instead of launching with them.
-#[derive(Clone, Debug, Default)]
-struct Recorder(Arc<Mutex<Option<Params>>>);
+use recorder::{Kernel, of_facts};
 
 const OFFSETS: [Role; 4] = [Role::Q, Role::Lse, Role::K, Role::V];
 
-fn setup(facts: &Facts, layout: &mut Layout) -> Option<Seqlens> {
-    let Facts::SdpaFwd(facts) = facts else { panic!("{facts:?}") };
-    Seqlens::of(facts, &OFFSETS, layout)
-}
+struct Setup(Seqlens);
 
-impl Engine for Recorder {
-    fn check_support(&self, facts: &Facts, _: &Target) -> Result<Support, Unsupported> {
-        let mut workspace = Layout::new();
-        let setup = setup(facts, &mut workspace).expect("lengths");
-        Ok(Support::one(Candidate {
-            config: Config::default(),
-            workspace,
-            launches: Launches::Own(Vec::new()),
-            error_word: Some(setup.error_word().offset()),
-            overrides: Some(OverrideRules::default()),
-        }))
+impl Kernel for Setup {
+    type Params = Params;
+
+    fn of(facts: &SdpaFwdFacts, layout: &mut Layout) -> Option<Self> {
+        Seqlens::of(facts, &OFFSETS, layout).map(Self)
     }
 
-    fn compile(&self, _: &Plan) -> Result<Vec<Compiled>, BuildError> {
-        Ok(Vec::new())
+    fn error_word(&self) -> Region {
+        self.0.error_word()
     }
 
-    fn build(&self, plan: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {
-        let setup = setup(plan.facts(), &mut Layout::new()).expect("lengths");
-        Ok(Box::new(Record { recorder: self.clone(), setup }))
+    fn params(&self, call: &Call<'_>) -> Params {
+        self.0.params(call)
     }
 }
 
-struct Record {
-    recorder: Recorder,
-    setup: Seqlens,
-}
-
-impl Launch for Record {
-    unsafe fn launch(&self, call: &Call<'_>) -> Result<(), Error> {
-        *self.recorder.0.lock().unwrap() = Some(self.setup.params(call));
-        Ok(())
-    }
-}
-
-/// The parameters of a problem's call, and the plan's regions by name.
 fn params_of(problem: &Problem) -> (Params, Vec<(&'static str, u64)>) {
-    let recorder = Recorder::default();
-    let engine = Arc::new(recorder.clone());
-    let id = EngineId::new("test/recorder");
-    let features = FeatureSet::of(Feature::ALL);
-    let engine = RegisteredEngine::new(id, features, Maturity::Simulated, "tests", engine);
-    let facts = Arc::new(Facts::read(&problem.graph().unwrap()).unwrap());
-    let device = Device::new(Host(Target::host()));
-    let plan = Arc::new(engine).ask(&facts, &Arc::new(Target::host())).unwrap().remove(0);
-    let executable = plan.build(&device).unwrap();
-    problem.execute(&executable, &HostMemory::new(device)).unwrap();
-    let regions = plan.workspace().regions().map(|(name, region)| (name, region.bytes())).collect();
-    (recorder.0.lock().unwrap().take().unwrap(), regions)
+    recorder::params_of::<Setup>(problem)
 }
 
 /// Five sequences; Q packed, K and V as given, with rows declared that are not there.
@@ -171,6 +109,6 @@ fn where_no_side_has_lengths_nothing_is_added() {
     assert_eq!(dense.kv.content, Content::Dense);
     let facts: Facts = Facts::read(&dense.graph().unwrap()).unwrap();
     let mut layout = Layout::new();
-    assert!(setup(&facts, &mut layout).is_none());
+    assert!(of_facts::<Setup>(&facts, &mut layout).is_none());
     assert_eq!(layout, Layout::new());
 }

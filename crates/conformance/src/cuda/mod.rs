@@ -4,4 +4,4 @@ mod memory;
 mod setup_engine;
 
 pub use memory::CudaMemory;
-pub use setup_engine::{SETUP_ENGINE, SetupEngine};
+pub use setup_engine::{SETUP_ENGINE, SetupEngine, WORK_LIST_ENGINE};

@@ -57,7 +57,7 @@ impl Tensors {
     fn rows(&mut self, role: Role, problem: &Problem, pitch: u64) -> TensorId {
         let is_kv = matches!(role, Role::K | Role::V);
         let (side, second) = if is_kv { (&problem.kv, Role::V) } else { (&problem.q, Role::O) };
-        let (head, column) = ((1, 0, HEAD_DIM), (HEAD_DIM, 0, 1));
+        let (head, column) = ((problem.num_heads, 0, HEAD_DIM), (HEAD_DIM, 0, 1));
         if side.content.is_packed() {
             let rows = (side.rows[usize::from(role == second)], side.spare_rows, pitch);
             return self.add(role, DType::F16, &[rows, head, column], &[]);
@@ -71,7 +71,7 @@ impl Tensors {
     }
 }
 
-/// Elements from row to row of Q, K and V; those of O and LSE are their own.
+/// Elements from row to row of Q, K and V, for each head; those of O and LSE are their own.
 const PITCHES: [(Role, u64); 3] =
     [(Role::Q, HEAD_DIM), (Role::K, 3 * HEAD_DIM), (Role::V, 5 * HEAD_DIM)];
 
@@ -105,17 +105,18 @@ impl Problem {
         let mut tensors = Tensors::default();
         let [q, k, v] = PITCHES.map(|(role, pitch)| {
             let side = if role == Role::Q { &self.q } else { &self.kv };
-            tensors.rows(role, self, if side.repeated { 0 } else { pitch })
+            tensors.rows(role, self, if side.repeated { 0 } else { pitch * self.num_heads })
         });
-        let o = tensors.rows(Role::O, self, HEAD_DIM + 4);
+        let o = tensors.rows(Role::O, self, HEAD_DIM * self.num_heads + 4);
         let batch = (self.batch, self.spare_batch);
         let q_rows = (self.q.rows[0], self.q.spare_rows);
         let lse = if self.q.content.is_packed() {
-            let rows = (self.q.rows[2], self.q.spare_rows, 3);
-            tensors.add(Role::Lse, DType::F32, &[rows, (1, 0, 1)], &[])
+            let rows = (self.q.rows[2], self.q.spare_rows, self.num_heads + 2);
+            tensors.add(Role::Lse, DType::F32, &[rows, (self.num_heads, 0, 1)], &[])
         } else {
             let pitch = q_rows.0 + q_rows.1;
-            let axes = [(batch.0, batch.1, pitch), (1, 0, 1), (q_rows.0, q_rows.1, 1)];
+            let heads = (self.num_heads, 0, pitch);
+            let axes = [(batch.0, batch.1, pitch * self.num_heads), heads, (q_rows.0, q_rows.1, 1)];
             tensors.add(Role::Lse, DType::F32, &axes, &[])
         };
         let q_roles = [Role::QLengths, Role::QPrefix, Role::QStarts];
@@ -123,6 +124,10 @@ impl Problem {
         let q_storage = self.storage(&self.q, q_roles, &mut tensors);
         let kv_storage = self.storage(&self.kv, kv_roles, &mut tensors);
         let op = SdpaFwd::new(q, k, v, o).storage(q_storage, kv_storage).lse(lse, LseForm::Natural);
+        let op = match self.band {
+            Some(band) => op.band(band),
+            None => op,
+        };
         (tensors.0, op)
     }
 

@@ -199,6 +199,8 @@ impl Problem {
         Self {
             batch,
             spare_batch: random.below(3),
+            num_heads: 1,
+            band: None,
             q: SideProblem::hostile(q, batch, &mut random),
             kv: SideProblem::hostile(kv, batch, &mut random),
         }

@@ -9,7 +9,7 @@ mod declare;
 mod execute;
 mod hostile;
 
-use frazil_core::{ErrorWord, LengthBounds};
+use frazil_core::{Band, ErrorWord, LengthBounds};
 
 pub use declare::HEAD_DIM;
 pub use execute::ExecuteError;
@@ -57,13 +57,17 @@ pub struct SideProblem {
     pub repeated: bool,
 }
 
-/// A call, as far as setup is concerned. Heads are one.
+/// A call, as far as setup and lists of work are concerned.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// Sequences at execute.
     pub batch: u64,
     /// Sequences that are declared and not there at execute.
     pub spare_batch: u64,
+    /// Heads of Q, and as many of K and V.
+    pub num_heads: u64,
+    /// Which keys a query sees.
+    pub band: Option<Band>,
     /// Q, O and LSE.
     pub q: SideProblem,
     /// K and V.

@@ -1,0 +1,218 @@
+//! The work list on a GPU, real or simulated, against the reference of the conformance library: one
+//! body of tests for both.
+// Each test binary uses its part of this.
+#![allow(dead_code)]
+
+use std::sync::Arc;
+
+use frazil::{Align, Band, Facts, LengthBounds, Plan};
+use frazil_conformance::cuda::SetupEngine;
+use frazil_conformance::memory::DeviceMemory;
+use frazil_conformance::seqlens::{Content, Form, Harm, Problem, SideProblem};
+use frazil_conformance::work_list::{Cut, Listed};
+use frazil_cuda::Artifacts;
+use frazil_cuda::sim::Simulation;
+use frazil_cuda::work_list::SHARED_SEQUENCES;
+
+/// A device, and where the kernel for it comes from.
+pub(crate) struct Lists {
+    artifacts: Arc<Artifacts>,
+    memory: Box<dyn DeviceMemory>,
+}
+
+/// Every pair of forms of which one has lengths.
+fn forms() -> impl Iterator<Item = (Form, Form)> {
+    let sides = Form::OF_Q.into_iter().flat_map(|q| Form::OF_KV.map(|kv| (q, kv)));
+    sides.filter(|&sides| sides != (Form::Dense, Form::Dense))
+}
+
+/// No band, and one of every kind, from both corners.
+fn bands() -> Vec<Option<Band>> {
+    let of = |align| {
+        let causal = Band::causal(align);
+        let left = Some(3);
+        let wide = Band { left: Some(u32::MAX), right: Some(2), align };
+        [causal, Band { left, ..causal }, Band { left, right: None, align }, wide].map(Some)
+    };
+    [Align::TopLeft, Align::BottomRight].into_iter().flat_map(of).chain([None]).collect()
+}
+
+/// Cuts of every kind: tokens to a band, keys to a tile, runs, and sections of one head, a few, all.
+fn cuts() -> Vec<Cut> {
+    let cut = |(band_tokens, block_n, num_runs, section_bytes)| Cut {
+        band_tokens,
+        block_n,
+        num_runs,
+        section_bytes,
+    };
+    let cuts =
+        [(1, 1, 1, 0), (16, 64, 3, 32 << 20), (128, 3, 1, 700), (1, 2, 2, 1500), (3, 1, 5, 32)];
+    cuts.map(cut).to_vec()
+}
+
+/// What a few values take in turn, whatever is taken of the others.
+fn turn<T: Copy>(values: &[T], at: usize) -> T {
+    values[at % values.len()]
+}
+
+impl Lists {
+    pub(crate) fn new(artifacts: Arc<Artifacts>, memory: impl DeviceMemory + 'static) -> Self {
+        Self { artifacts, memory: Box::new(memory) }
+    }
+
+    pub(crate) fn plan(&self, problem: &Problem, cut: Cut) -> Plan {
+        let facts = Arc::new(Facts::read(&problem.graph().unwrap()).unwrap());
+        let target = Arc::new(self.memory.device().target().clone());
+        let engine = Arc::new(SetupEngine::listing(Arc::clone(&self.artifacts), cut));
+        engine.ask(&facts, &target).unwrap().remove(0)
+    }
+
+    /// Executes a problem twice, with one executable, and looks at every byte of the workspace.
+    pub(crate) fn check(&self, problem: &Problem, cut: Cut) -> Listed {
+        let plan = self.plan(problem, cut);
+        let executable = plan.build(self.memory.device()).unwrap();
+        let check = || {
+            let found = problem.execute(&executable, self.memory.as_ref()).unwrap();
+            let listed = problem.check_work_list(&plan, &cut, SHARED_SEQUENCES.into(), &found);
+            listed.unwrap_or_else(|fault| panic!("{fault}\n{cut:?}\n{problem:#?}"))
+        };
+        // On a simulated GPU no two launches run in one order.
+        let (listed, again) = (check(), check());
+        assert_eq!(listed, again);
+        self.check_simulation();
+        listed
+    }
+
+    /// Nothing that a GPU would not tell: races, reads of what nobody wrote, misuse of the driver.
+    fn check_simulation(&self) {
+        let Some(simulation) = Simulation::of(self.memory.device()) else { return };
+        let findings: Vec<String> = simulation.findings().iter().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "{}", findings.join("\n"));
+        assert_eq!(simulation.misuses(), []);
+    }
+
+    /// Every pair of forms, every harm on each side and another one on the other; bands and cuts in
+    /// turn.
+    pub(crate) fn whatever_the_tensors_hold(&self, batches: &[u64]) {
+        let (bands, cuts) = (bands(), cuts());
+        let mut at = 0;
+        for (q, kv) in forms() {
+            for (index, harm) in Harm::ALL.into_iter().enumerate() {
+                let other = turn(&Harm::ALL, index + at);
+                for &batch in batches {
+                    at += 1;
+                    let problem = Problem::hostile(batch, (q, harm), (kv, other), at as u64);
+                    let num_heads = turn(&[1, 3, 4], at / 7);
+                    let problem = Problem { band: turn(&bands, at), num_heads, ..problem };
+                    self.check(&problem, turn(&cuts, at));
+                }
+            }
+        }
+    }
+
+    /// Every band with every cut.
+    pub(crate) fn every_band_and_cut(&self, batch: u64) {
+        for (at, band) in bands().into_iter().enumerate() {
+            for cut in cuts() {
+                let q = (turn(&[Form::PackedPrefix, Form::Dense], at), Harm::None);
+                let problem =
+                    Problem::hostile(batch, q, (Form::PackedLengths, Harm::None), at as u64);
+                let listed = self.check(&Problem { band, num_heads: 5, ..problem }, cut);
+                assert!(listed.num_bands > 0 && !listed.is_clipped);
+            }
+        }
+    }
+
+    /// Sums carried over many rounds of the block; rows in shared memory, and in the workspace.
+    pub(crate) fn any_number_of_sequences(&self, batches: &[u64]) {
+        let (bands, cuts) = (bands(), cuts());
+        let packed = [Form::PackedLengths, Form::PackedPrefix, Form::PackedStarts, Form::Padded];
+        for &batch in batches {
+            for (at, form) in packed.into_iter().enumerate() {
+                for (q, kv) in
+                    [(form, Form::Paged), (Form::PackedPrefix, form), (Form::Dense, form)]
+                {
+                    let harm = turn(&[Harm::None, Harm::Near, Harm::Zeros, Harm::Random], at);
+                    let problem = Problem::hostile(batch, (q, harm), (kv, Harm::Near), batch);
+                    self.check(&Problem { band: turn(&bands, at), ..problem }, turn(&cuts, at));
+                }
+            }
+        }
+    }
+
+    /// Lengths from none to thousands: bands of many costs, and many bands of each.
+    pub(crate) fn costs_of_every_size(&self) {
+        let lengths = |times: i32| (0..40).map(|at| at * at * times % 3001).collect();
+        let problem = |q: Vec<i32>, kv: Vec<i32>, band| Problem {
+            batch: q.len() as u64,
+            spare_batch: 0,
+            num_heads: 2,
+            band,
+            q: packed(Content::PackedLengths(q), 1 << 17),
+            kv: packed(Content::PackedLengths(kv), 1 << 17),
+        };
+        let listed = bands().into_iter().enumerate().map(|(at, band)| {
+            let cut = Cut { band_tokens: 16, block_n: 5, num_runs: 1, section_bytes: 200_000 };
+            let listed = self.check(&problem(lengths(1), lengths(3 + at as i32), band), cut);
+            assert!(listed.num_bands > 1000, "{listed:?}");
+            listed.num_classes
+        });
+        let most = listed.max().unwrap();
+        assert!(most > 100, "{most} classes of cost");
+        // One class: every band takes its place behind every other.
+        let one = self.check(&problem(vec![500; 9], vec![64; 9], None), turn(&cuts(), 0));
+        assert_eq!((one.num_bands, one.num_classes), (4500, 1));
+    }
+
+    /// As many keys as an int32 counts, in tiles of one key and up.
+    pub(crate) fn costs_up_to_the_end_of_an_int32(&self) {
+        for form in [Form::PackedLengths, Form::PackedPrefix, Form::PackedStarts] {
+            for (at, harm) in Harm::ALL.into_iter().enumerate() {
+                for batch in [2, 33] {
+                    let mut problem = Problem::gigarows(batch, (form, harm), 1);
+                    problem.q.rows = [3; 3];
+                    problem.band = turn(&bands(), at);
+                    self.check(&problem, turn(&cuts(), at));
+                }
+            }
+        }
+    }
+
+    /// More bands than disjoint sequences have: rows of Q of one sequence after another are the same.
+    pub(crate) fn more_bands_than_there_is_room_for(&self) {
+        for batch in [30, 600, 1500] {
+            let prefix = (0..=batch).map(|at| if at % 2 == 0 { 0 } else { 64 }).collect();
+            let starts = (0..batch).map(|at| at % 3).collect();
+            let lengths = vec![61; batch as usize];
+            for content in
+                [Content::PackedPrefix(prefix), Content::PackedStarts { starts, lengths }]
+            {
+                let problem = Problem {
+                    batch: batch as u64,
+                    spare_batch: 0,
+                    num_heads: 1,
+                    band: Some(Band::causal(Align::BottomRight)),
+                    q: packed(content, 64),
+                    kv: packed(Content::PackedPrefix((0..=batch).collect()), 2000),
+                };
+                let cut = Cut { band_tokens: 4, block_n: 16, num_runs: 1, section_bytes: 0 };
+                assert!(self.check(&problem, cut).is_clipped);
+                let wide = Cut { band_tokens: 64, ..cut };
+                // One band each, and disjoint sequences would be no more than rows.
+                assert_eq!(self.check(&problem, wide).is_clipped, batch > 64);
+            }
+        }
+    }
+}
+
+fn packed(content: Content, rows: u32) -> SideProblem {
+    SideProblem {
+        content,
+        bounds: LengthBounds::up_to(3000),
+        max_total: rows,
+        rows: [rows.into(); 3],
+        spare_rows: 0,
+        int_stride: 1,
+        repeated: false,
+    }
+}
