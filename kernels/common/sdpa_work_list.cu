@@ -1,9 +1,10 @@
-// Work list: the first kernel of every execute of attention forward whose lengths lie on the device.
+// Work list: the first kernel of every execute of attention forward whose lengths lie on the
+// device.
 //
-// Does what frazil_sdpa_seqlens does for lengths, first rows and the error word, and lists the bands
-// of all sequences, dearest first (work_list.cuh). Grid: one block of kNumThreads, whatever the
-// batch. Order is by counting: bands are counted by bucket of their cost, the counts become first
-// places, and every band takes the next place of its bucket. In a bucket the order is any.
+// Does what frazil_sdpa_seqlens does for lengths, first rows and the error word, and lists the
+// bands of all sequences, dearest first (work_list.cuh). Grid: one block of kNumThreads, whatever
+// the batch. Order is by counting: bands are counted by bucket of their cost, the counts become
+// first places, and every band takes the next place of its bucket. In a bucket the order is any.
 //
 // The records have room for max_bands, which is no less than what sequences have whose rows are
 // within their bounds and disjoint. Sequences that tensors lay over one another may have more: the
@@ -86,8 +87,9 @@ __device__ __forceinline__ SequenceRows rows_of(const SeqlensSide& side, i32 num
     return read_rows(side, batch_idx);
 }
 
-// Bounds and writes all sequences and numbers their bands; gives the number of those that are listed.
-// What each warp has found out of bounds, and its greatest kv_len, is left in shared memory.
+// Bounds and writes all sequences and numbers their bands; gives the number of those that are
+// listed. What each warp has found out of bounds, and its greatest kv_len, is left in shared
+// memory.
 template <class C>
 __device__ __forceinline__ i32 place_sequences(const WorkListParams& params,
                                                SharedStorage<C>& shared) {
@@ -141,8 +143,7 @@ __device__ __forceinline__ i32 place_sequences(const WorkListParams& params,
 // Heads whose units run together: whole KV heads, a power of two of them or all, whose keys and
 // values of the longest sequence fit the budget; at least one.
 __device__ __forceinline__ u32 heads_per_section(const WorkListParams& params, i32 max_kv_len) {
-    const u32 num_fitting =
-        params.keys_per_section / static_cast<u32>(max_of(max_kv_len, 1));
+    const u32 num_fitting = params.keys_per_section / static_cast<u32>(max_of(max_kv_len, 1));
     const u32 num_whole = num_fitting > 1 ? 1u << (31 - __clz(static_cast<int>(num_fitting))) : 1;
     return min_of(num_whole, params.num_kv_heads) * params.num_runs;
 }
@@ -185,14 +186,14 @@ __device__ __forceinline__ WorkRecord record_of(const WorkListParams& params, i3
     const i32 band_tokens = static_cast<i32>(params.band_tokens.divisor);
     const i32 q_begin = band_of_sequence * band_tokens;
     const i32 last = q_begin + min_of(band_tokens, sequence.q.len - q_begin) - 1;
-    const TileRange tiles = tile_range(params.band, params.block_n, q_begin, last, sequence.q.len,
-                                       sequence.kv.len);
-    return {batch_idx,          q_begin,         sequence.q.start, sequence.q.len,
-            sequence.kv.start,  sequence.kv.len, tiles.begin,      tiles.end};
+    const TileRange tiles =
+        tile_range(params.band, params.block_n, q_begin, last, sequence.q.len, sequence.kv.len);
+    return {batch_idx,         q_begin,         sequence.q.start, sequence.q.len,
+            sequence.kv.start, sequence.kv.len, tiles.begin,      tiles.end};
 }
 
-// Calls `visit(record, is_live)` for the bands of this thread, which follow on one another, and with
-// no live one until every thread of the block has made as many calls.
+// Calls `visit(record, is_live)` for the bands of this thread, which follow on one another, and
+// with no live one until every thread of the block has made as many calls.
 template <class C, class Visit>
 __device__ __forceinline__ void for_each_band(const WorkListParams& params,
                                               SharedStorage<C>& shared, i32 num_bands,

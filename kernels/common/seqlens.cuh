@@ -99,9 +99,9 @@ __device__ __forceinline__ SequenceRows bound_rows(SequenceRows read, const Seql
     return {start, len};
 }
 
-// The starts of kPackedLengths for one chunk of the batch, one sequence a thread. A length above its
-// bound moves what follows by all of itself, a negative one by nothing; `sum` is that of the chunks
-// before. Every thread calls it; `warp_sums` as in block_sum.
+// The starts of kPackedLengths for one chunk of the batch, one sequence a thread. A length above
+// its bound moves what follows by all of itself, a negative one by nothing; `sum` is that of the
+// chunks before. Every thread calls it; `warp_sums` as in block_sum.
 template <int kNumWarps>
 __device__ __forceinline__ void add_lengths(const SeqlensSide& side, SequenceRows& rows, i64& sum,
                                             i64 (&warp_sums)[kNumWarps]) {
@@ -114,8 +114,7 @@ __device__ __forceinline__ void add_lengths(const SeqlensSide& side, SequenceRow
 // Bounds one sequence and writes it. What is written fits an int32: the capacity of a packed side
 // does, and a length of any other side is at most what an int32 said. Dense rows are as they were.
 __device__ __forceinline__ SequenceRows place_rows(SequenceRows read, const SeqlensSide& side,
-                                                   i64 batch_idx, SeqlensErrors bits,
-                                                   u32& errors) {
+                                                   i64 batch_idx, SeqlensErrors bits, u32& errors) {
     if (side.form == SeqlensForm::kDense) return read;
     const SequenceRows rows = bound_rows(read, side, bits, errors);
     side.out_lengths[batch_idx] = static_cast<i32>(rows.len);

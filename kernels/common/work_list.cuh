@@ -41,14 +41,14 @@ struct WorkListParams {
     SeqlensParams seqlens;  // with no element offsets
     Band band;
     Divisor band_tokens;
-    Divisor block_n;        // keys of a tile
-    i32 q_rows;             // of every sequence, where dense
+    Divisor block_n;  // keys of a tile
+    i32 q_rows;       // of every sequence, where dense
     i32 kv_rows;
     u32 num_kv_heads;
-    u32 num_runs;           // head units of a KV head
-    u32 keys_per_section;   // of one KV head, that units which run together may read
-    i32 max_bands;          // records that there is room for
-    i32* first_bands;       // [B + 1]: scratch, for batches that do not fit shared memory
+    u32 num_runs;          // head units of a KV head
+    u32 keys_per_section;  // of one KV head, that units which run together may read
+    i32 max_bands;         // records that there is room for
+    i32* first_bands;      // [B + 1]: scratch, for batches that do not fit shared memory
     WorkListHeader* header;
     WorkRecord* records;
 };

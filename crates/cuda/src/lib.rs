@@ -6,6 +6,7 @@
 
 mod artifact;
 mod artifacts;
+mod band;
 mod cache;
 mod capture;
 pub mod compile;
@@ -19,7 +20,6 @@ pub mod interop;
 mod loader;
 mod module;
 pub mod nvrtc;
-pub mod sdpa_fwd;
 pub mod seqlens;
 #[cfg(feature = "sim")]
 pub mod sim;

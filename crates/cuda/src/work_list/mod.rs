@@ -10,10 +10,9 @@ mod params;
 use frazil_core::{Call, Config, Layout, Region, Role, SdpaFwdFacts, SideFacts};
 
 pub use launch::{OLDEST_NVRTC, WorkListKernel, request};
-pub use params::{Header, Params, Record};
+pub use params::{Band, Header, Params, Record};
 
 use crate::Divisor;
-use crate::sdpa_fwd::Band;
 use crate::seqlens::Seqlens;
 
 /// Symbol of the kernel, as [`Launches`](frazil_core::Launches) names it.
@@ -72,8 +71,19 @@ pub struct WorkList {
     header: Region,
     records: Region,
     max_bands: u64,
-    fixed: Params,
+    sizes: Sizes,
     is_dense: IsDense,
+}
+
+/// What is the same for every call, as the kernel takes it.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    band: Band,
+    band_tokens: Divisor,
+    block_n: Divisor,
+    num_kv_heads: u32,
+    num_runs: u32,
+    keys_per_section: u32,
 }
 
 /// Sides whose rows the host knows.
@@ -110,24 +120,17 @@ impl WorkList {
         let max_bands = max_bands(facts, bands.band_tokens.into());
         let record_bytes = max_bands.saturating_mul(size_of::<Record>() as u64);
         let records = layout.region("work_list_records", record_bytes);
-        let fixed = Params {
-            seqlens: crate::seqlens::Params::default(),
+        let sizes = Sizes {
             band: Band::of(facts),
             band_tokens: Divisor::new(bands.band_tokens),
             block_n: Divisor::new(bands.block_n),
-            q_rows: 0,
-            kv_rows: 0,
             num_kv_heads: unsigned(shape.num_kv_heads),
             num_runs: bands.num_runs,
             keys_per_section: unsigned(bands.section_bytes / bytes_per_key(facts)),
-            max_bands: signed(max_bands),
-            first_bands: 0,
-            header: 0,
-            records: 0,
         };
         let is_dense =
             IsDense { q: !facts.q_side().has_lengths(), kv: !facts.kv_side().has_lengths() };
-        Some(Self { seqlens, first_bands, header, records, max_bands, fixed, is_dense })
+        Some(Self { seqlens, first_bands, header, records, max_bands, sizes, is_dense })
     }
 
     /// Error word, bounded lengths and first rows, which the kernel writes too.
@@ -156,14 +159,22 @@ impl WorkList {
             let rows = call.view(role).filter(|_| is_dense).map(|view| view.geometry.extent(2));
             signed(rows.unwrap_or(0))
         };
+        let Sizes { band, band_tokens, block_n, num_kv_heads, num_runs, keys_per_section } =
+            self.sizes;
         Params {
             seqlens: self.seqlens.params(call),
+            band,
+            band_tokens,
+            block_n,
             q_rows: dense_rows(self.is_dense.q, Role::Q),
             kv_rows: dense_rows(self.is_dense.kv, Role::K),
+            num_kv_heads,
+            num_runs,
+            keys_per_section,
+            max_bands: signed(self.max_bands),
             first_bands: self.first_bands.map_or(0, |region| call.region(region)),
             header: call.region(self.header),
             records: call.region(self.records),
-            ..self.fixed
         }
     }
 }

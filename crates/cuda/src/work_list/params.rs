@@ -4,8 +4,9 @@
 
 use bytemuck::{NoUninit, Pod, Zeroable};
 
-use crate::sdpa_fwd::Band;
 use crate::{Divisor, seqlens};
+
+pub use crate::band::Band;
 
 /// The one parameter of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
