@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use frazil_conformance::cargo_path;
 
-const DOCUMENTS: [&str; 6] = [
+const DOCUMENTS: [&str; 7] = [
     "README.md",
     "CONTRIBUTING.md",
     "docs/ARCHITECTURE.md",
+    "docs/BENCHMARKS.md",
     "docs/GLOSSARY.md",
     "docs/KERNELS.md",
     "docs/SUPPORT.md",

@@ -27,6 +27,9 @@ cargo xtask test [--tier TIER,...] [--require TIER,...] [--long] [--prebuilt FOL
 cargo xtask bundle [--out FOLDER]
     Pack test programs, benches, the command line and what they read into one archive that runs on
     a Linux host without Rust: bundle/frazil-bundle-ARCH.tar.xz. Needs git, GNU tar and xz.
+cargo xtask bench-so [--out FOLDER]
+    Build what times frazil beside other software in one process, for a GPU host with Python and no
+    Rust: a library with a C ABI and the harness, in target/bench-so. docs/BENCHMARKS.md has its use.
 cargo xtask lint
     rustfmt, clippy and rustdoc with warnings denied, and sizes.
 cargo xtask sizes
@@ -56,6 +59,10 @@ fn main() -> ExitCode {
         },
         ["bundle", options @ ..] => match bundle::Options::parse(options) {
             Ok(options) => bundle::bundle(&options),
+            Err(wrong) => return misused(&format!("xtask: {wrong}")),
+        },
+        ["bench-so", options @ ..] => match bundle::bench_so::parse(options) {
+            Ok(out) => bundle::bench_so::bench_so(&out),
             Err(wrong) => return misused(&format!("xtask: {wrong}")),
         },
         ["lint"] => lint::lint(),

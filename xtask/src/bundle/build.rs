@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -23,6 +23,16 @@ pub(super) fn build(root: &Path) -> Result<Vec<Artifact>, Failure> {
     let mut command = cargo();
     command.args(["build", "--workspace", "--profile", "bundle"]);
     command.args(["--lib", "--bins", "--tests", "--bench", "*"]);
+    let mut artifacts = artifacts(command, root)?;
+    artifacts.sort_by(|a, b| a.program.cmp(&b.program));
+    match of_one_name(&artifacts) {
+        Some(file) => Err(format!("two programs of a bundle would be called `{file}`")),
+        None => Ok(artifacts),
+    }
+}
+
+/// What a build of cargo made, of the packages under `root`.
+pub(super) fn artifacts(mut command: Command, root: &Path) -> Result<Vec<Artifact>, Failure> {
     command.arg("--message-format=json-render-diagnostics");
     let fault = |error: std::io::Error| format!("cargo build: {error}");
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(fault)?;
@@ -35,11 +45,7 @@ pub(super) fn build(root: &Path) -> Result<Vec<Artifact>, Failure> {
     if !status.success() {
         return Err(format!("cargo build: {status}"));
     }
-    artifacts.sort_by(|a, b| a.program.cmp(&b.program));
-    match of_one_name(&artifacts) {
-        Some(file) => Err(format!("two programs of a bundle would be called `{file}`")),
-        None => Ok(artifacts),
-    }
+    Ok(artifacts)
 }
 
 /// A name that two programs would have, of which one would be lost.

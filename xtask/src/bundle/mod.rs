@@ -1,6 +1,7 @@
 //! One archive of test programs, benches, the command line and what they read, which runs on a
 //! host without Rust.
 
+pub(crate) mod bench_so;
 mod build;
 mod glibc;
 mod pack;
