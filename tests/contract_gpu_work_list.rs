@@ -38,6 +38,11 @@ fn the_list_is_right_for_any_number_of_sequences() {
 }
 
 #[test]
+fn the_list_is_right_for_problems_drawn_at_random() {
+    or_skip!(gpu()).drawn_problems(400);
+}
+
+#[test]
 fn the_dearest_bands_come_first() {
     or_skip!(gpu()).costs_of_every_size();
 }

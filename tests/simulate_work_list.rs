@@ -51,6 +51,11 @@ fn the_list_is_right_for_a_hundred_thousand_sequences() {
 }
 
 #[test]
+fn the_list_is_right_for_problems_drawn_at_random() {
+    or_skip!(gpu("sm90")).drawn_problems(100);
+}
+
+#[test]
 fn the_dearest_bands_come_first() {
     or_skip!(gpu("sm80")).costs_of_every_size();
 }

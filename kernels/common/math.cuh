@@ -34,9 +34,10 @@ __device__ __forceinline__ constexpr T divide_up(T n, T by) {
 }
 
 // Sum over the lanes up to and including this one (Hillis and Steele, "Data parallel algorithms",
-// CACM 29(12), 1986). All 32 lanes call it.
+// CACM 29(12), 1986). All 32 lanes call it. Not unrolled: kernels that sum run once, and what they
+// mostly wait for is their code.
 __device__ __forceinline__ i64 warp_inclusive_sum(i64 value) {
-#pragma unroll
+#pragma unroll 1
     for (int distance = 1; distance < kWarpSize; distance *= 2) {
         const i64 before = __shfl_up_sync(kFullWarp, value, distance);
         if (lane_idx() >= distance) value += before;

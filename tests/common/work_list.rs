@@ -13,6 +13,9 @@ use frazil_conformance::work_list::{Cut, Listed};
 use frazil_cuda::Artifacts;
 use frazil_cuda::sim::Simulation;
 use frazil_cuda::work_list::SHARED_SEQUENCES;
+use proptest::prelude::{Strategy, any};
+use proptest::sample::select;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// A device, and where the kernel for it comes from.
 pub(crate) struct Lists {
@@ -176,6 +179,36 @@ impl Lists {
                 }
             }
         }
+    }
+
+    /// Problems, bands and cuts drawn at random; what fails is made smaller.
+    pub(crate) fn drawn_problems(&self, cases: u32) {
+        let harm = || select(&Harm::ALL[..]);
+        let sides = (select(forms().collect::<Vec<_>>()), harm(), harm());
+        let cut = (1..40_u32, 1..9_u32, 1..4_u32, 0..4000_u64).prop_map(
+            |(band_tokens, block_n, num_runs, section_bytes)| Cut {
+                band_tokens,
+                block_n,
+                num_runs,
+                section_bytes,
+            },
+        );
+        let bound = || proptest::option::of(0..12_u32);
+        let align = select(&[Align::TopLeft, Align::BottomRight][..]);
+        let band = (align, bound(), bound())
+            .prop_map(|(align, left, right)| Band { align, left, right })
+            .prop_filter("unbounded bands are none", Band::is_bounded);
+        let problem = (0..1300_u64, sides, any::<u64>(), proptest::option::of(band), 1..6_u64);
+        let config = Config { cases, failure_persistence: None, ..Config::default() };
+        let mut runner =
+            TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+        let drawn = runner.run(&(problem, cut), |((batch, sides, seed, band, num_heads), cut)| {
+            let ((q, kv), on_q, on_kv) = sides;
+            let problem = Problem::hostile(batch, (q, on_q), (kv, on_kv), seed);
+            self.check(&Problem { band, num_heads, ..problem }, cut);
+            Ok(())
+        });
+        drawn.unwrap_or_else(|error| panic!("{error}"));
     }
 
     /// More bands than disjoint sequences have: rows of Q of one sequence after another are the same.
