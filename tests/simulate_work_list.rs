@@ -61,6 +61,11 @@ fn the_dearest_bands_come_first() {
 }
 
 #[test]
+fn sections_are_cut_for_the_longest_sequence() {
+    or_skip!(gpu("sm80")).the_longest_sequence();
+}
+
+#[test]
 fn the_list_is_right_up_to_the_end_of_an_int32() {
     or_skip!(gpu("sm120")).costs_up_to_the_end_of_an_int32();
 }

@@ -167,6 +167,26 @@ impl Lists {
         assert_eq!((one.num_bands, one.num_classes), (4500, 1));
     }
 
+    /// Sections are cut for it, whichever round of the block meets it.
+    pub(crate) fn the_longest_sequence(&self) {
+        let cut = Cut { band_tokens: 2, block_n: 3, num_runs: 2, section_bytes: 2600 };
+        for at in [0, 600, 1099] {
+            let mut lengths = vec![1; 1100];
+            lengths[at] = 20;
+            let problem = Problem {
+                batch: 1100,
+                spare_batch: 0,
+                num_heads: 8,
+                band: None,
+                q: packed(Content::PackedLengths(vec![1; 1100]), 3000),
+                kv: packed(Content::PackedLengths(lengths), 3000),
+            };
+            // 640 bytes a head.
+            assert_eq!(problem.work_list(&cut, 2000).heads_per_section, 2 * 4);
+            self.check(&problem, cut);
+        }
+    }
+
     /// As many keys as an int32 counts, in tiles of one key and up.
     pub(crate) fn costs_up_to_the_end_of_an_int32(&self) {
         for form in [Form::PackedLengths, Form::PackedPrefix, Form::PackedStarts] {
