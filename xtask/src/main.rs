@@ -7,6 +7,7 @@ mod features;
 mod lint;
 mod msrv;
 mod prebuilt;
+mod sass;
 mod sizes;
 mod support_table;
 mod test;
@@ -39,6 +40,10 @@ cargo xtask features
     installed in the target folder at need), and the facade in one build with candle.
 cargo xtask msrv
     Check what is published with the oldest compiler promised, where rustup has it.
+cargo xtask sass [--write]
+    What the machine code of kernels is like: loops, registers, local memory, without a GPU. Fails where
+    a loop of products touches local memory or is longer than in the snapshot. Needs NVRTC, nvdisasm.
+    --write     make this the snapshot
 cargo xtask support-table [--check]
     Ask every engine who serves what and write the table of README.md and docs/SUPPORT.md.
     --check     write nothing, fail where one is not what asking gives
@@ -69,6 +74,8 @@ fn main() -> ExitCode {
         ["sizes"] => sizes::sizes(),
         ["features"] => features::features(),
         ["msrv"] => msrv::msrv(),
+        ["sass"] => sass::sass(false),
+        ["sass", "--write"] => sass::sass(true),
         ["support-table"] => support_table::support_table(false),
         ["support-table", "--check"] => support_table::support_table(true),
         ["help" | "--help" | "-h"] => say(HELP.trim_end()),

@@ -122,6 +122,19 @@ impl Artifacts {
         Ok(Fetched { artifact, origin, took: begin.elapsed() })
     }
 
+    /// The artifact of that key, as [`Compiled`] has it, where this store gave it before.
+    pub fn find(&self, key: &str) -> Option<Arc<Artifact>> {
+        let slot = {
+            let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            memory
+                .iter()
+                .find(|(known, _)| known.to_string() == key)
+                .map(|(_, slot)| slot.clone())?
+        };
+        let slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.clone()
+    }
+
     /// How often it did what.
     pub fn counts(&self) -> Counts {
         let Counters { compiled, disk, memory, refused, not_kept } = &self.counters;
@@ -254,6 +267,9 @@ mod tests {
         let again = first.get(&request("frazil_a")).unwrap();
         assert_eq!((made.origin, again.origin), (Origin::Compiled, Origin::Memory));
         assert!(Arc::ptr_eq(&made.artifact, &again.artifact));
+        let found = first.find(&made.compiled(&request("frazil_a")).key);
+        assert!(found.is_some_and(|found| Arc::ptr_eq(&found, &made.artifact)));
+        assert!(first.find("").is_none());
         assert_eq!(first.counts(), Counts { compiled: 1, memory: 1, ..Counts::default() });
 
         let second = forbidden(&disk);
