@@ -26,7 +26,7 @@ def arguments():
     parser.add_argument("--csv", default="ab.csv", help="rows are appended; a cell that it has is not timed again")
     parser.add_argument("--presets", default="h200,deadspace,host", help="files of cells, by name")
     parser.add_argument("--cells", default="", help="regular expression over names of cells; all without it")
-    parser.add_argument("--ours", action="append", help="an engine; again for more; without it the router's first")
+    parser.add_argument("--ours", action="append", help="an engine, or one of its plans (sm80@1); again for more; without it the router's first")
     parser.add_argument("--peers", default=",".join(PEERS), help="of " + ", ".join(PEERS))
     parser.add_argument("--budget-s", type=float, default=float("inf"), help="no cell begins that would end later")
     parser.add_argument("--again", action="store_true", help="time cells that the file has")
@@ -42,6 +42,9 @@ def main():
         every = cells_module.load(args.presets.split(","))
     except (re.error, OSError, ValueError, KeyError) as error:
         print(f"ab: {error}", file=sys.stderr)
+        return 2
+    if any(not re.fullmatch(r"[\w/-]*(@\d+)?", which) for which in args.ours or []):
+        print(f"ab: --ours takes ENGINE or ENGINE@POSITION, not {args.ours}", file=sys.stderr)
         return 2
     cells = [cell for cell in every if wanted.search(cell.config)]
     if not cells:

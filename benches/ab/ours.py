@@ -10,9 +10,14 @@ class Declined(Exception):
 
 
 class Frazil:
-    def __init__(self, library, engine=None, name=None):
-        self.library, self.engine = library, engine
-        self.name = name or "frazil" + (f" {engine}" if engine else "")
+    """`which`: an engine, or one of its plans by its position among them (`sm80@1`); None: the router's first
+    plan."""
+
+    def __init__(self, library, which=None, name=None):
+        self.library, self.which = library, which
+        engine, _, position = (which or "").partition("@")
+        self.engine, self.position = engine or None, int(position or 0)
+        self.name = name or "frazil" + (f" {which}" if which else "")
 
     @property
     def versions(self):
@@ -21,7 +26,7 @@ class Frazil:
     def bind(self, problem):
         device = f"cuda:{torch.cuda.current_device()}"
         try:
-            plan = Plan(self.library, problem.cell.case(), self.engine, device)
+            plan = Plan(self.library, problem.cell.case(), self.engine, device, self.position)
         except Failed as failed:
             if failed.status == "declined":
                 raise Declined(str(failed)) from None

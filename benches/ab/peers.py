@@ -149,7 +149,7 @@ class CudnnFrontend:
 
     @property
     def versions(self):
-        return f"cudnn-frontend {self.cudnn.__version__}, cudnn {self.cudnn.backend_version()}"
+        return f"{version_of('nvidia-cudnn-frontend')}, cudnn {self.cudnn.backend_version()}"
 
     def bind(self, problem):
         try:

@@ -43,7 +43,7 @@ class Session:
         self._warm_up(cells[WARM_UP])
         self.ceiling("before")
         first = self.ours[0]
-        again = Frazil(self.library, first.engine, f"{first.name} again")
+        again = Frazil(self.library, first.which, f"{first.name} again")
         rows, samples = self._timed(cells[NOISE], [first, again], "cold", "noise")
         # Not under the cell's own name, which would be taken for the cell.
         for row in rows + samples:

@@ -15,6 +15,7 @@ from math import comb
 
 import cells
 import engine
+import report
 import stats
 import table
 from clocks import Clocks, Sample
@@ -171,6 +172,34 @@ class Results(unittest.TestCase):
 
     def test_a_computer_without_nvml_is_sampled_as_unknown(self):
         self.assertEqual(Clocks("0000:00:00.0").sample().throttle, "")
+
+
+class Reports(unittest.TestCase):
+    @staticmethod
+    def row(config, ratio, low, engine="fa3", status="measured", view="rounds"):
+        return {
+            "config": config, "engine": engine, "cache": "cold", "view": view, "status": status,
+            "ratio": ratio, "ratio_low": low, "ratio_high": ratio, "tol_share": "2",
+        }
+
+    def test_the_mean_of_ratios_is_geometric_and_the_last_row_of_a_cell_counts(self):
+        rows = [self.row("g/a", "9", "9"), self.row("g/a", "2", "2"), self.row("g/b", "0.5", "0.5")]
+        lines, is_met = report.summary(rows)
+        self.assertEqual(len(lines), 1)
+        self.assertIn("2 cells  mean 1.000  worst 0.5 [0.5, 0.5] g/b", lines[0])
+        self.assertTrue(is_met)
+
+    def test_a_claim_is_held_by_the_lower_end_in_every_view(self):
+        for rows, is_met in [
+            ([self.row("g/a", "1.2", "0.966")], True),
+            ([self.row("g/a", "1.2", "0.964")], False),
+            ([self.row("g/a", "1.2", "1.1"), self.row("g/a", "0.9", "0.9", view="blocks")], False),
+            ([self.row("g/a", "1.2", "")], False),
+            ([self.row("g/a", "", "", status="declined")], True),
+            ([self.row("g/a", "0.5", "0.5", engine="frazil again")], True),
+            ([self.row("g/a", "2", "2", status="wrong")], False),
+        ]:
+            self.assertEqual(report.summary(rows, 0.97)[1], is_met, rows)
 
 
 def attention(cell, q, k, v):
