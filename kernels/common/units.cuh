@@ -43,6 +43,12 @@ __device__ __forceinline__ bool is_listed(const Schedule& schedule) {
     return schedule.records != nullptr;
 }
 
+// Whether units are cut into pieces. Builds for many units have no trace of it.
+template <class T>
+__device__ __forceinline__ bool cuts(const Schedule& schedule) {
+    return T::kCutsUnits != 0 && schedule.partials.prefix != nullptr;
+}
+
 // Where a band begins, and the sequence it is of.
 struct BandPlace {
     i32 batch_idx;
@@ -67,17 +73,15 @@ __device__ __forceinline__ Unit unit_of(const SdpaFwdParams& params, const BandP
             band.kv};
 }
 
-// Of a list.
+// Of the record of a list.
 __device__ __forceinline__ Unit listed_unit(const SdpaFwdParams& params, const Schedule& schedule,
-                                            const WorkListHeader& list, u32 unit_idx,
-                                            i32 band_tokens) {
-    const BandAndHead at = listed_band_and_head(list, schedule.head_units.divisor, unit_idx);
-    const WorkRecord record = schedule.records[at.band_idx];
+                                            i32 band_idx, i32 head_unit, i32 band_tokens) {
+    const WorkRecord record = schedule.records[band_idx];
     const BandPlace band{record.batch_idx,
                          record.q_begin,
                          {record.q_start, record.q_len},
                          {record.kv_start, record.kv_len}};
-    return unit_of(params, band, at.head_idx, band_tokens);
+    return unit_of(params, band, head_unit, band_tokens);
 }
 
 // Of the index alone: the last band of a sequence first, which under a causal mask is the dearest.
@@ -92,10 +96,12 @@ __device__ __forceinline__ Unit counted_unit(const SdpaFwdParams& params, const 
     return unit_of(params, band, pair.remainder, band_tokens);
 }
 
+// A whole unit, by its index.
 __device__ __forceinline__ Unit unit_at(const SdpaFwdParams& params, const Schedule& schedule,
                                         const WorkListHeader& list, u32 unit_idx, i32 band_tokens) {
-    return is_listed(schedule) ? listed_unit(params, schedule, list, unit_idx, band_tokens)
-                               : counted_unit(params, schedule, unit_idx, band_tokens);
+    if (!is_listed(schedule)) return counted_unit(params, schedule, unit_idx, band_tokens);
+    const BandAndHead at = listed_band_and_head(list, schedule.head_units.divisor, unit_idx);
+    return listed_unit(params, schedule, at.band_idx, at.head_idx, band_tokens);
 }
 
 }  // namespace frazil

@@ -110,6 +110,14 @@ __device__ __forceinline__ BandAndHead listed_band_and_head(const WorkListHeader
     return {static_cast<i32>(rest / num_heads), static_cast<i32>(first_head + rest % num_heads)};
 }
 
+// What the pieces of units that are cut leave (ranges.cuh).
+struct Partials {
+    const i64* prefix;  // [num_bands + 1]: places of the bands before, for one head unit; null:
+                        // units are not cut
+    float* out;         // [2R, block_m, head_dim_v]: rows of O, divided by their sums
+    float2* stats;      // [2R, block_m]: greatest score times log2(e), and sum relative to it
+};
+
 // Where the blocks of attention forward find their units.
 struct Schedule {
     // Of a list; null where units are told by their index alone.
@@ -118,6 +126,7 @@ struct Schedule {
     Sections sections;   // of units told by their index: the bands of a sequence, and pairs of a
                          // sequence and a head unit
     Divisor head_units;  // num_kv_heads * num_runs
+    Partials partials;   // of units that are cut
 };
 
 }  // namespace frazil

@@ -130,4 +130,40 @@ __device__ __forceinline__ void store_o_16(const SdpaFwdParams& params, SharedSt
     }
 }
 
+// Leaves what a piece of a unit has seen, for frazil_sdpa_combine: rows of O divided by their own
+// sums, and the greatest score and the sum of each row. The sink is left to it.
+template <class T>
+__device__ __forceinline__ void store_partial(const SdpaFwdParams& params, const Partials& partials,
+                                              const SharedStorage<T>& shared,
+                                              const typename T::Stats& stats,
+                                              typename T::Output& out) {
+    const float to_log2 = T::kModifiesScores != 0 ? 1.0f : params.score.scale_log2;
+    const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
+    const i32 first_row = thread / kWarpSize * T::kWarpRows + thread % kWarpSize / 4;
+    const i32 lane_column = thread % 4 * 2;
+#pragma unroll
+    for (int block = 0; block < T::kRowBlocks; ++block) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const i32 row_in_tile = first_row + block * 16 + half * 8;
+            const float sum = quad_sum(stats.sum[block][half]);
+            const RowResult row =
+                finish_row(stats.max[block][half] * to_log2, sum, negative_infinity());
+            if (!row_place(params, shared.unit, row_in_tile).is_live) continue;
+            const i64 at = shared.slot * T::kBlockM + row_in_tile;
+            if (lane_column == 0) partials.stats[at] = float2{row.max_log2, row.sum};
+            float* const o = partials.out + at * params.head_dim_v;
+#pragma unroll
+            for (int column = 0; column < T::kHeadDimV / 8; ++column) {
+                if (column * 8 + lane_column >= params.head_dim_v) continue;
+                const float (&pair)[4] = out[block][column];
+                *reinterpret_cast<float2*>(o + column * 8 + lane_column) =
+                    row.is_empty
+                        ? float2{0.0f, 0.0f}
+                        : float2{pair[2 * half] * row.factor, pair[2 * half + 1] * row.factor};
+            }
+        }
+    }
+}
+
 }  // namespace frazil

@@ -140,9 +140,28 @@ __device__ __forceinline__ void walk_tiles(const SdpaFwdParams& params, i32 tile
     } while (tile_idx >= tiles.begin);
 }
 
+// Of the tiles that the band of a unit sees, counted from the last one, those begin..end; the
+// default is all of them.
+struct Cut {
+    i32 begin = 0;
+    i32 end = 0x7fffffff;
+};
+
 template <class T>
-__device__ __forceinline__ void attend(const SdpaFwdParams& params, const Unit& unit,
+__device__ __forceinline__ TileRange tiles_of(const SdpaFwdParams& params, const Unit& unit,
+                                              const Cut& cut) {
+    TileRange tiles = tile_range(params.score.band, FixedDivisor<T::kBlockN>{}, unit.q_begin, unit.q_end - 1,
+                                             unit.q.len, unit.kv.len);
+    const i32 num_tiles = tiles.end - tiles.begin;
+    tiles.begin = tiles.end - min_of(cut.end, num_tiles);
+    tiles.end -= min_of(cut.begin, num_tiles);
+    return tiles;
+}
+
+template <class T>
+__device__ __forceinline__ void attend(const Params& params, const Unit& unit, const Cut& cut,
                                        SharedStorage<T>& shared) {
+    const SdpaFwdParams& op = params.op;
     typename T::Output out;
     typename T::Stats stats;
     reset(stats);
@@ -154,59 +173,114 @@ __device__ __forceinline__ void attend(const SdpaFwdParams& params, const Unit& 
             for (int at = 0; at < 4; ++at) out[block][column][at] = 0.0f;
         }
     }
-    const TileRange tiles = tile_range(params.score.band, FixedDivisor<T::kBlockN>{}, unit.q_begin,
-                                       unit.q_end - 1, unit.q.len, unit.kv.len);
+    const TileRange tiles = tiles_of<T>(op, unit, cut);
     if (threadIdx.x == 0) {
         shared.unit = unit;
         shared.tiles = tiles;
     }
     const bool has_keys = tiles.begin < tiles.end;
-    if (has_keys) start_walk<T>(params, unit, tiles.end - 1, shared);
+    if (has_keys) start_walk<T>(op, unit, tiles.end - 1, shared);
     // By another warp than above, while the copies are under way.
-    if (threadIdx.x == T::kNumThreads - 1) shared.outputs = output_rows(params, unit);
+    if (threadIdx.x == T::kNumThreads - 1) shared.outputs = output_rows(op, unit);
     __syncthreads();
-    if (has_keys) walk_tiles<T>(params, tiles.end - 1, shared, stats, out);
-    finish_rows<T>(params, shared.unit, shared.outputs, stats, out);
-    switch (params.o_type) {
+    if (has_keys) walk_tiles<T>(op, tiles.end - 1, shared, stats, out);
+    if (cuts<T>(params.schedule) && shared.is_piece != 0) {
+        store_partial<T>(op, params.schedule.partials, shared, stats, out);
+        return;
+    }
+    finish_rows<T>(op, shared.unit, shared.outputs, stats, out);
+    switch (op.o_type) {
         case OutputType::kF16:
-            store_o_16<T, F16>(params, shared, out);
+            store_o_16<T, F16>(op, shared, out);
             break;
         case OutputType::kBf16:
-            store_o_16<T, Bf16>(params, shared, out);
+            store_o_16<T, Bf16>(op, shared, out);
             break;
         case OutputType::kF32:
-            store_o_f32<T>(params, shared, out);
+            store_o_f32<T>(op, shared, out);
             break;
     }
 }
 
-// Leaves the header of a list in shared memory. Every thread of the block calls it.
+// Leaves in shared memory what the header of a list says, and the block's places. Every thread of
+// the block calls it.
 template <class T>
 __device__ __forceinline__ void read_list(const Params& params, SharedStorage<T>& shared) {
+    const Schedule& schedule = params.schedule;
     if (threadIdx.x == 0) {
-        const WorkListHeader list = *params.schedule.header;
+        const WorkListHeader list = *schedule.header;
         shared.list = list;
-        shared.num_units = list.num_bands * params.schedule.head_units.divisor;
+        shared.num_units = list.num_bands * schedule.head_units.divisor;
+        if (cuts<T>(schedule)) {
+            const i64 num_places =
+                schedule.partials.prefix[list.num_bands] * i64{schedule.head_units.divisor};
+            shared.places = places_of(division(num_places, gridDim.x), blockIdx.x);
+        }
     }
     __syncthreads();
 }
 
+// What a block does next: a unit, or a piece of one.
+struct Task {
+    Unit unit;
+    Cut cut;
+};
+
+// The task at a place, of units that are cut. Every thread of the block calls it.
 template <class T>
-__device__ __forceinline__ u32 num_units(const Params& params, const SharedStorage<T>& shared) {
+__device__ __forceinline__ Task piece_task(const Params& params, i64 place, i32 band_tokens,
+                                           SharedStorage<T>& shared) {
+    const Schedule& schedule = params.schedule;
+    const Piece piece = piece_at(schedule.partials.prefix, static_cast<i32>(shared.list.num_bands),
+                                 i64{schedule.head_units.divisor}, place, shared.places.end);
+    if (threadIdx.x == 0) {
+        const bool is_whole = piece.tiles_begin == 0 && piece.tiles_end == piece.num_tiles;
+        shared.is_piece = is_whole ? 0 : 1;
+        shared.slot = slot_of(blockIdx.x, place == shared.places.begin);
+        shared.next_place = piece.end;
+    }
+    return {listed_unit(params.op, schedule, piece.band_idx, piece.head_unit, band_tokens),
+            {piece.tiles_begin, piece.tiles_end}};
+}
+
+// Tasks are numbered: pieces by their place, units by their index.
+template <class T>
+__device__ __forceinline__ i64 first_task(const Params& params, const SharedStorage<T>& shared) {
+    return cuts<T>(params.schedule) ? shared.places.begin : i64{blockIdx.x};
+}
+
+template <class T>
+__device__ __forceinline__ i64 end_of_tasks(const Params& params, const SharedStorage<T>& shared) {
+    if (cuts<T>(params.schedule)) return shared.places.end;
     return is_listed(params.schedule) ? shared.num_units : params.schedule.sections.num_units;
 }
 
-// The unit to take after the block's last one: of a list, the next that nobody has claimed; else
-// there is none, and every unit has its block. Every thread of the block calls it, when the block
-// is done with what it has of that unit.
+// The task after the one that the block is done with: of a list, the next unit that nobody has
+// claimed; of units that are told by their index, none, for every one has its block. Every thread
+// of the block calls it; on return no warp reads the tiles of that task.
 template <class T>
-__device__ __forceinline__ u32 next_unit(const Params& params, SharedStorage<T>& shared) {
+__device__ __forceinline__ i64 next_task(const Params& params, SharedStorage<T>& shared) {
     if (!is_listed(params.schedule)) return params.schedule.sections.num_units;
+    if (cuts<T>(params.schedule)) {
+        __syncthreads();
+        const i64 next = shared.next_place;
+        // It is written again before the next barrier.
+        __syncthreads();
+        return next;
+    }
     if (threadIdx.x == 0) {
         shared.claimed_unit = gridDim.x + atomicAdd(&params.schedule.header->num_claimed, 1u);
     }
     __syncthreads();
     return shared.claimed_unit;
+}
+
+template <class T>
+__device__ __forceinline__ Task task_at(const Params& params, i64 at, i32 band_tokens,
+                                        SharedStorage<T>& shared) {
+    if (cuts<T>(params.schedule)) return piece_task<T>(params, at, band_tokens, shared);
+    return {unit_at(params.op, params.schedule, shared.list, static_cast<u32>(at), band_tokens),
+            {}};
 }
 
 }  // namespace frazil
@@ -220,10 +294,10 @@ extern "C" __global__ void __launch_bounds__(frazil::Kernel::kNumThreads,
     if (is_listed(params.schedule)) read_list<Kernel>(params, shared);
     const i32 band_tokens = Kernel::kBlockM / static_cast<i32>(params.op.heads.pack.divisor);
 #pragma unroll 1
-    for (u32 unit_idx = blockIdx.x; unit_idx < num_units<Kernel>(params, shared);
-         unit_idx = next_unit<Kernel>(params, shared)) {
-        const Unit unit = unit_at(params.op, params.schedule, shared.list, unit_idx, band_tokens);
-        attend<Kernel>(params.op, unit, shared);
+    for (i64 at = first_task<Kernel>(params, shared); at < end_of_tasks<Kernel>(params, shared);
+         at = next_task<Kernel>(params, shared)) {
+        const Task task = task_at<Kernel>(params, at, band_tokens, shared);
+        attend<Kernel>(params, task.unit, task.cut, shared);
     }
     const i64 warp = i64{blockIdx.x} * Kernel::kNumWarps + warp_idx();
     fill_rows_past_lengths(params.op, warp, i64{gridDim.x} * Kernel::kNumWarps);

@@ -3,6 +3,7 @@
 
 #include "common/float16.cuh"
 #include "common/outputs.cuh"
+#include "common/ranges.cuh"
 #include "common/sdpa_fwd.cuh"
 #include "common/smem_tile.cuh"
 #include "common/softmax.cuh"
@@ -52,7 +53,11 @@ struct SharedStorage {
     WorkListHeader list;
     u32 num_units;
     u32 claimed_unit;
-    u32 unused[2];
+    Places places;  // of the block, where units are cut
+    i64 next_place;
+    i64 slot;  // of a piece
+    u32 is_piece;
+    u32 unused;
 };
 
 using Kernel = Traits<Config>;
