@@ -105,7 +105,8 @@ __device__ __forceinline__ RowResult finish_row(float max_log2, float sum, float
     const float shift = max == negative_infinity() ? 0.0f : max;
     const float weight = exp2_approx(max_log2 - shift);
     const float total = sum * weight + exp2_approx(sink_log2 - shift);
-    return {max, total, weight * rcp_approx(total), max_log2 == negative_infinity()};
+    const bool is_empty = max_log2 == negative_infinity();
+    return {max, total, is_empty ? 0.0f : weight * rcp_approx(total), is_empty};
 }
 
 }  // namespace frazil

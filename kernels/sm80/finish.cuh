@@ -48,8 +48,6 @@ __device__ __forceinline__ void finish_rows(const SdpaFwdParams& params, const U
             if (place.is_live && lane_idx() % 4 == 0) {
                 store_row_outputs(params, outputs, place, row);
             }
-            // A branch, since it is rare: O of such a row may be NaN, from values that are hidden.
-            if (row.is_empty) scale_row<T>(block, half, 0.0f, out);
             scale_row<T>(block, half, row.factor, out);
         }
     }

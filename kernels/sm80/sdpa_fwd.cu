@@ -155,6 +155,7 @@ __device__ __forceinline__ TileRange tiles_of(const SdpaFwdParams& params, const
     const i32 num_tiles = tiles.end - tiles.begin;
     tiles.begin = tiles.end - min_of(cut.end, num_tiles);
     tiles.end -= min_of(cut.begin, num_tiles);
+    tiles.full_begin = max_of(tiles.full_begin, tiles.begin);
     return tiles;
 }
 
