@@ -147,7 +147,10 @@ extern "C" __global__ void __launch_bounds__(frazil::Config::kNumThreads)
     const i64 place = first_place(places, blockIdx.x);
     if (place >= places.num_places) return;
     const DividedUnit unit = unit_of_place(places, prefix, num_bands, num_head_units, place);
-    // The first cut inside a unit is that of the block after the one where the unit begins.
+    // The first cut inside a unit is that of the block after the one where the unit begins. Behind
+    // the unit's first place, and the only one, it leaves the tiles whole: that block has stored
+    // the rows.
     if (place == unit.begin || blockIdx.x != unit.first_block + 1) return;
+    if (place == unit.begin + 1 && unit.last_block == blockIdx.x) return;
     combine(params, places, unit);
 }

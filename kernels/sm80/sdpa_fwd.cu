@@ -150,8 +150,8 @@ struct Cut {
 template <class T>
 __device__ __forceinline__ TileRange tiles_of(const SdpaFwdParams& params, const Unit& unit,
                                               const Cut& cut) {
-    TileRange tiles = tile_range(params.score.band, FixedDivisor<T::kBlockN>{}, unit.q_begin, unit.q_end - 1,
-                                             unit.q.len, unit.kv.len);
+    TileRange tiles = tile_range(params.score.band, FixedDivisor<T::kBlockN>{}, unit.q_begin,
+                                 unit.q_end - 1, unit.q.len, unit.kv.len);
     const i32 num_tiles = tiles.end - tiles.begin;
     tiles.begin = tiles.end - min_of(cut.end, num_tiles);
     tiles.end -= min_of(cut.begin, num_tiles);
