@@ -20,6 +20,7 @@ pub mod interop;
 mod loader;
 mod module;
 pub mod nvrtc;
+pub mod sdpa_fwd;
 pub mod seqlens;
 #[cfg(feature = "sim")]
 pub mod sim;

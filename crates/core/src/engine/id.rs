@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Names of the engines of this workspace. Append only: the order breaks ties between engines that
 /// the router ranks alike, and stored plans hold these names.
-pub const OWN_ENGINES: &[&str] = &["sdpa_fwd_cpu"];
+pub const OWN_ENGINES: &[&str] = &["sdpa_fwd_cpu", "sdpa_fwd_sm80"];
 
 /// Name of an engine: `op_arch` for those of this workspace, `vendor/op_arch` for others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ mod tests {
     /// Stored plans and tie-breaks rest on this order: a line may be added at the end, nothing else.
     #[test]
     fn the_table_of_own_engines_only_grows() {
-        assert_eq!(OWN_ENGINES, ["sdpa_fwd_cpu"]);
+        assert_eq!(OWN_ENGINES, ["sdpa_fwd_cpu", "sdpa_fwd_sm80"]);
     }
 
     #[test]

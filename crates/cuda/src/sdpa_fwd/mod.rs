@@ -1,0 +1,17 @@
+//! The host's half of attention forward, whatever the kernel: what it takes and in which order.
+//!
+//! `params` and `schedule` mirror the structs of `kernels/common/`; `operands` fills the first from
+//! facts and a call; `packing` says which heads are rows of one tile.
+
+mod operands;
+mod packing;
+mod params;
+mod schedule;
+
+pub use operands::{Operands, SetupRegions, SideRegions};
+pub use packing::Packing;
+pub use params::{
+    Band, Bias, HeadValues, Heads, OutputType, PageTable, RowOutput, RowTensor, ScoreParams,
+    SdpaFwdParams, SideRows,
+};
+pub use schedule::{Partials, Schedule, Sections};

@@ -1,0 +1,214 @@
+//! What the engine serves, and what a plan is made of.
+
+use std::num::NonZeroU32;
+
+use frazil_core::{
+    Candidate, CudaProps, DType, DeviceProps, Error, Facts, Geometry, Launches, Layout,
+    OverrideRules, Plan, Role, SdpaFwdFacts, StrideRule, Target, Unsupported,
+};
+use frazil_cuda::ImageKind;
+use frazil_cuda::compile::{Arch, Request, gate};
+use frazil_cuda::sdpa_fwd::{Operands, Packing, SetupRegions, SideRegions};
+use frazil_cuda::seqlens::SeqlensSide;
+use frazil_cuda::work_list::{self, Bands, SECTION_BYTES, WorkList};
+
+use crate::config::{MAX_HEAD_DIM, Tile};
+use crate::launch::{self, Counted};
+
+/// Copies are of 16 bytes, and so are stores of O.
+const ROW_BYTES: u32 = 16;
+
+/// Tensors with rows that are copied so.
+const ROW_TENSORS: [Role; 4] = [Role::Q, Role::K, Role::V, Role::O];
+
+/// A plan that the engine offers: what core is told of it, and all that its launch is made of.
+pub(crate) struct Offer {
+    pub(crate) candidate: Candidate,
+    pub(crate) arch: Arch,
+    pub(crate) tile: Tile,
+    pub(crate) operands: Operands,
+    pub(crate) order: Order,
+}
+
+/// How blocks learn of their units.
+pub(crate) enum Order {
+    /// By their index: every sequence has as many queries.
+    Counted(Counted),
+    /// By a list that is made on the device.
+    Listed {
+        list: WorkList,
+        /// Blocks that are resident at once, or units, where those are fewer.
+        num_blocks: u32,
+        /// Units of one band.
+        num_head_units: u32,
+    },
+}
+
+impl Offer {
+    /// Rules, most general first; then what a plan is made of.
+    pub(crate) fn of(facts: &Facts, target: &Target) -> Result<Self, Unsupported> {
+        let arch = gate(target, launch::OLDEST_NVRTC)?;
+        let op_name = facts.op_name();
+        let Facts::SdpaFwd(facts) = facts else {
+            return Err(Unsupported::Operation { found: op_name });
+        };
+        let DeviceProps::Cuda(gpu) = &target.device else {
+            let found = target.device.to_string();
+            return Err(Unsupported::Device { found, need: "a CUDA GPU" });
+        };
+        check_types(facts)?;
+        check_dims(facts)?;
+        check_rows(facts)?;
+        let tile = Tile::of(facts, gpu.smem_per_block_bytes)?;
+        let packing = Packing::of(facts, tile.block_m);
+        let mut workspace = Layout::new();
+        let order = Order::of(facts, gpu, tile, packing, &mut workspace)?;
+        let list = match &order {
+            Order::Listed { list, .. } => Some(list),
+            Order::Counted(_) => None,
+        };
+        let operands = Operands::of(facts, packing, list.map(setup_regions));
+        let mut launches = vec![launch::KERNEL.into()];
+        if list.is_some() {
+            launches.insert(0, work_list::KERNEL.into());
+        }
+        let candidate = Candidate {
+            config: tile.config(facts),
+            launches: Launches::Own(launches),
+            error_word: list.map(|list| list.seqlens().error_word().offset()),
+            overrides: Some(override_rules()),
+            workspace,
+        };
+        Ok(Self { candidate, arch, tile, operands, order })
+    }
+
+    /// That of a plan which the engine has offered.
+    pub(crate) fn of_plan(plan: &Plan) -> Result<Self, Error> {
+        let foreign = || Error::ForeignPlan { name: plan.name() };
+        let offer = Self::of(plan.facts(), plan.target()).map_err(|_| foreign())?;
+        let own = &offer.candidate;
+        let is_own = own.config == *plan.config() && own.workspace == *plan.workspace();
+        if is_own { Ok(offer) } else { Err(foreign()) }
+    }
+
+    /// Its kernels, in the order of their launches.
+    pub(crate) fn requests(&self, kind: ImageKind) -> Vec<Request> {
+        let own = launch::request(self.candidate.config.clone(), self.arch, kind);
+        match self.order {
+            Order::Counted(_) => vec![own],
+            Order::Listed { .. } => vec![work_list::request(self.arch, kind), own],
+        }
+    }
+}
+
+impl Order {
+    fn of(
+        facts: &SdpaFwdFacts,
+        gpu: &CudaProps,
+        tile: Tile,
+        packing: Packing,
+        workspace: &mut Layout,
+    ) -> Result<Self, Unsupported> {
+        let bands = Bands {
+            band_tokens: packing.band_tokens,
+            block_n: tile.block_n,
+            num_runs: packing.num_runs,
+            section_bytes: SECTION_BYTES,
+        };
+        let units =
+            |bands: u64| int32("units of work", bands.saturating_mul(packing.num_head_units));
+        let num_head_units = int32("units of one band", packing.num_head_units)?;
+        let Some(list) = WorkList::of(facts, &bands, workspace) else {
+            let counted = Counted::of(facts, packing);
+            int32("units of work", counted.num_units)?;
+            return Ok(Self::Counted(counted));
+        };
+        let num_units = list.max_bands().saturating_mul(packing.num_head_units);
+        let num_units = int32("units of work", num_units)?;
+        let resident = gpu.num_sms.saturating_mul(tile.blocks_per_sm);
+        let num_blocks = resident.min(num_units).max(1);
+        Ok(Self::Listed { list, num_blocks, num_head_units })
+    }
+}
+
+/// Where the list's kernel leaves bounded lengths.
+fn setup_regions(list: &WorkList) -> SetupRegions {
+    let side = |side: &SeqlensSide| SideRegions { lengths: side.lengths(), starts: side.starts() };
+    let seqlens = list.seqlens();
+    SetupRegions {
+        error_word: seqlens.error_word(),
+        q: seqlens.q().map(side),
+        kv: seqlens.kv().map(side),
+    }
+}
+
+fn check_types(facts: &SdpaFwdFacts) -> Result<(), Unsupported> {
+    for role in [Role::Q, Role::K, Role::V, Role::O] {
+        let Some(found) = facts.dtype(role) else { continue };
+        let (is_served, served) = match role {
+            Role::O => (matches!(found, DType::F16 | DType::Bf16 | DType::F32), "f16, bf16, f32"),
+            _ => (matches!(found, DType::F16 | DType::Bf16), "f16, bf16"),
+        };
+        if !is_served {
+            return Err(Unsupported::DType { tensor: role.name(), found, served });
+        }
+    }
+    Ok(())
+}
+
+fn check_dims(facts: &SdpaFwdFacts) -> Result<(), Unsupported> {
+    let shape = facts.shape();
+    let dims = [("head_dim_qk", shape.head_dim_qk), ("head_dim_v", shape.head_dim_v)];
+    let is_served = |found: u64| found <= MAX_HEAD_DIM && found.is_multiple_of(8);
+    match dims.into_iter().find(|&(_, found)| !is_served(found)) {
+        Some((dim, found)) => {
+            Err(Unsupported::Dim { dim, found, served: "multiples of 8 up to 256" })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Rows are runs of whole chunks of 16 bytes, at addresses that are multiples of it.
+fn check_rows(facts: &SdpaFwdFacts) -> Result<(), Unsupported> {
+    for role in ROW_TENSORS {
+        let Some(port) = facts.ports().get(role) else { continue };
+        let desc = port.desc();
+        check_strides(role, desc.geometry(), desc.dtype())?;
+        if desc.align() < ROW_BYTES {
+            let (tensor, found) = (role.name(), desc.align());
+            return Err(Unsupported::Alignment { tensor, found, need: ROW_BYTES });
+        }
+    }
+    Ok(())
+}
+
+fn check_strides(role: Role, geometry: &Geometry, dtype: DType) -> Result<(), Unsupported> {
+    let last = geometry.rank() - 1;
+    for axis in 0..geometry.rank() {
+        let found = geometry.stride(axis);
+        let served = if axis == last {
+            (found > 1).then_some("1")
+        } else {
+            let bytes = found.saturating_mul(dtype.bytes());
+            (!bytes.is_multiple_of(ROW_BYTES.into())).then_some("multiples of 16 bytes")
+        };
+        if let Some(served) = served {
+            return Err(Unsupported::Stride { tensor: role.name(), axis, found, served });
+        }
+    }
+    Ok(())
+}
+
+fn override_rules() -> OverrideRules {
+    const MULTIPLE: NonZeroU32 = NonZeroU32::new(ROW_BYTES).unwrap();
+    let rule = StrideRule { unit_stride: true, multiple_bytes: MULTIPLE };
+    OverrideRules(ROW_TENSORS.map(|role| (role, rule)).into())
+}
+
+/// Kernels count units in 31 bits.
+fn int32(dim: &'static str, found: u64) -> Result<u32, Unsupported> {
+    let is_served = found <= i32::MAX.unsigned_abs().into();
+    let served = "up to 2147483647";
+    let value = u32::try_from(found).ok().filter(|_| is_served);
+    value.ok_or(Unsupported::Dim { dim, found, served })
+}
