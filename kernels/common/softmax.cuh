@@ -70,7 +70,9 @@ __device__ __forceinline__ void softmax_step(float scale_log2,
             max = quad_max(max);
             const float shift = kMayHideAll && max == negative_infinity() ? 0.0f : max * scale_log2;
             const float factor = exp2_approx(stats.max[block][half] * scale_log2 - shift);
-            float sum = stats.sum[block][half] * factor;
+            // Of this tile alone: added one by one to a sum of thousands of tiles, small weights
+            // would lose their last bits.
+            float sum = 0.0f;
 #pragma unroll
             for (int column = 0; column < kColumns / 8; ++column) {
 #pragma unroll
@@ -81,7 +83,7 @@ __device__ __forceinline__ void softmax_step(float scale_log2,
                 }
             }
             stats.max[block][half] = max;
-            stats.sum[block][half] = sum;
+            stats.sum[block][half] = stats.sum[block][half] * factor + sum;
 #pragma unroll
             for (int column = 0; column < kOutColumns / 8; ++column) {
                 out[block][column][at] *= factor;
