@@ -92,7 +92,7 @@ pub(crate) struct Sm80Launch {
 #[derive(Debug)]
 enum Loaded {
     Counted(Counted),
-    Listed(WorkListKernel),
+    Listed(Box<WorkListKernel>),
 }
 
 impl Sm80Launch {
@@ -116,7 +116,7 @@ impl Sm80Launch {
                 #[expect(unsafe_code, reason = "machine code is loaded")]
                 let kernel = unsafe { list.load(device, &*artifact(&requests[0])?) };
                 let kernel = kernel.map_err(Error::from)?;
-                (Loaded::Listed(kernel), num_blocks.into(), num_head_units.into())
+                (Loaded::Listed(Box::new(kernel)), num_blocks.into(), num_head_units.into())
             }
         };
         let own = artifact(&requests[requests.len() - 1])?;

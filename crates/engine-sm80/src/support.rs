@@ -36,7 +36,7 @@ pub(crate) enum Order {
     Counted(Counted),
     /// By a list that is made on the device.
     Listed {
-        list: WorkList,
+        list: Box<WorkList>,
         /// Blocks that are resident at once, or units, where those are fewer.
         num_blocks: u32,
         /// Units of one band.
@@ -64,7 +64,7 @@ impl Offer {
         let mut workspace = Layout::new();
         let order = Order::of(facts, gpu, tile, packing, &mut workspace)?;
         let list = match &order {
-            Order::Listed { list, .. } => Some(list),
+            Order::Listed { list, .. } => Some(&**list),
             Order::Counted(_) => None,
         };
         let operands = Operands::of(facts, packing, list.map(setup_regions));
@@ -115,8 +115,6 @@ impl Order {
             num_runs: packing.num_runs,
             section_bytes: SECTION_BYTES,
         };
-        let units =
-            |bands: u64| int32("units of work", bands.saturating_mul(packing.num_head_units));
         let num_head_units = int32("units of one band", packing.num_head_units)?;
         let Some(list) = WorkList::of(facts, &bands, workspace) else {
             let counted = Counted::of(facts, packing);
@@ -127,6 +125,7 @@ impl Order {
         let num_units = int32("units of work", num_units)?;
         let resident = gpu.num_sms.saturating_mul(tile.blocks_per_sm);
         let num_blocks = resident.min(num_units).max(1);
+        let list = Box::new(list);
         Ok(Self::Listed { list, num_blocks, num_head_units })
     }
 }

@@ -8,10 +8,11 @@ mod packing;
 mod params;
 mod schedule;
 
+pub use crate::band::Band;
 pub use operands::{Operands, SetupRegions, SideRegions};
 pub use packing::Packing;
 pub use params::{
-    Band, Bias, HeadValues, Heads, OutputType, PageTable, RowOutput, RowTensor, ScoreParams,
+    Bias, HeadValues, Heads, OutputType, PageTable, RowOutput, RowTensor, ScoreParams,
     SdpaFwdParams, SideRows,
 };
 pub use schedule::{Partials, Schedule, Sections};

@@ -6,10 +6,11 @@ use frazil_core::{
 
 use super::Packing;
 use super::params::{
-    Band, Bias, HeadValues, Heads, OutputType, PageTable, RowOutput, RowTensor, ScoreParams,
+    Bias, HeadValues, Heads, OutputType, PageTable, RowOutput, RowTensor, ScoreParams,
     SdpaFwdParams, SideRows,
 };
 use crate::Divisor;
+use crate::band::Band;
 
 /// The parameters of one plan: all but what each call gives anew.
 #[derive(Clone, Debug)]
@@ -182,21 +183,13 @@ fn num_rows(call: &Call<'_>, role: Role, side: SideFacts) -> i64 {
 fn score(facts: &SdpaFwdFacts) -> ScoreParams {
     let scale = facts.softmax_scale();
     let soft_cap = facts.soft_cap().unwrap_or(0.0);
-    let bound =
-        |bound: Option<u32>| bound.map_or(Band::UNBOUNDED, |n| i64::from(n).min(Band::UNBOUNDED));
-    let band = facts.band();
     ScoreParams {
         scale,
         scale_log2: scale * std::f32::consts::LOG2_E,
         soft_cap,
         // The least caps have no finite inverse; with the greatest one a score of 0 stays 0.
         inv_soft_cap: if soft_cap > 0.0 { soft_cap.recip().min(f32::MAX) } else { 0.0 },
-        band: Band {
-            left: bound(band.and_then(|band| band.left)),
-            right: bound(band.and_then(|band| band.right)),
-            is_bottom_right: band.is_some_and(|band| band.align == Align::BottomRight).into(),
-            is_bounded: band.is_some().into(),
-        },
+        band: Band::of(facts),
         alibi_is_bottom_right: (facts.alibi() == Some(Align::BottomRight)).into(),
         alibi: HeadValues::default(),
         bias: Bias {

@@ -6,6 +6,7 @@
 use bytemuck::NoUninit;
 
 use crate::Divisor;
+use crate::band::Band;
 
 /// Q, K, V or O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,20 +98,6 @@ pub struct HeadValues {
     pub batch_stride: i64,
     /// From head to head.
     pub head_stride: i64,
-}
-
-/// Which keys a query sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Band {
-    /// Keys before the diagonal; [`Band::UNBOUNDED`] without a bound.
-    pub left: i64,
-    /// Keys after the diagonal.
-    pub right: i64,
-    /// 1: the diagonal ends at the last query and key; 0: it starts at the first.
-    pub is_bottom_right: u32,
-    /// 0: every query sees every key.
-    pub is_bounded: u32,
 }
 
 /// From a product of Q and K to a score.
@@ -215,11 +202,6 @@ pub struct SdpaFwdParams {
     pub lse_is_base2: u32,
 }
 
-impl Band {
-    /// No distance between a query and a key is as large.
-    pub const UNBOUNDED: i64 = 1 << 31;
-}
-
 impl SdpaFwdParams {
     /// Size, in bytes.
     pub const BYTES: usize = size_of::<Self>();
@@ -232,7 +214,7 @@ unsafe impl NoUninit for SdpaFwdParams {}
 const _: () = assert!(size_of::<RowTensor>() == 32 && size_of::<RowOutput>() == 48);
 const _: () = assert!(size_of::<SideRows>() == 24 && size_of::<PageTable>() == 40);
 const _: () = assert!(size_of::<Bias>() == 48 && size_of::<HeadValues>() == 24);
-const _: () = assert!(size_of::<Band>() == 24 && size_of::<ScoreParams>() == 16 + 24 + 8 + 24 + 48);
+const _: () = assert!(size_of::<ScoreParams>() == 16 + 24 + 8 + 24 + 48);
 const _: () = assert!(size_of::<Divisor>() == 16 && size_of::<Heads>() == 4 * 4 + 2 * 16);
 const _: () = assert!(
     SdpaFwdParams::BYTES
