@@ -142,12 +142,22 @@ impl Launch for Record {
 }
 
 /// What a case is launched with: a case of two sequences of 5 queries and 7 keys, of 4 heads on 2,
-/// of 16 columns, with more lines.
+/// of 16 columns, with more lines, or others.
 fn seen(lines: &str) -> Seen {
-    let text = format!(
-        "[[case]]\nname = \"a\"\ndtype = \"bf16\"\nbatch = 2\nnum_q_heads = 4\nnum_kv_heads = 2\n\
-         head_dim_qk = 16\nseqlen_q = 5\nseqlen_kv = 7\n{lines}\n"
-    );
+    const CASE: [(&str, &str); 8] = [
+        ("name", "\"a\""),
+        ("dtype", "\"bf16\""),
+        ("batch", "2"),
+        ("num_q_heads", "4"),
+        ("num_kv_heads", "2"),
+        ("head_dim_qk", "16"),
+        ("seqlen_q", "5"),
+        ("seqlen_kv", "7"),
+    ];
+    let is_given = |key: &str| lines.lines().any(|line| line.split(" =").next() == Some(key));
+    let rest = CASE.iter().filter(|(key, _)| !is_given(key));
+    let rest: String = rest.map(|(key, value)| format!("{key} = {value}\n")).collect();
+    let text = format!("[[case]]\n{rest}{lines}\n");
     let case = CaseFile::parse(&text).unwrap().cases.remove(0);
     let recorder = Recorder::default();
     let (id, engine) = (EngineId::new("test/recorder"), Arc::new(recorder.clone()));

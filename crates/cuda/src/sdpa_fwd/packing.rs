@@ -23,15 +23,15 @@ pub struct Packing {
 impl Packing {
     /// For tiles of `block_m` rows.
     ///
-    /// Heads are packed where the queries of a sequence leave room for others, or where nobody knows how
-    /// many they are. Long sequences are not: their tiles are full of queries, and a band of one head
+    /// Heads are packed where the queries of a sequence leave half of a tile to others, or where nobody
+    /// knows how many they are. Long sequences are not: their tiles are full of queries, and a band of one head
     /// walks no more keys than a causal mask leaves it.
     pub fn of(facts: &SdpaFwdFacts, block_m: u32) -> Self {
         let shape = facts.shape();
         // Extents, and so heads, are below 2^31.
         let group = u32::try_from(shape.num_q_heads / shape.num_kv_heads).unwrap_or(u32::MAX);
-        let rows = shape.q.max_len.saturating_mul(group.into());
-        let packs = facts.q_side().has_lengths() || rows <= block_m.into();
+        let has_room = shape.q.max_len.saturating_mul(2) <= block_m.into();
+        let packs = facts.q_side().has_lengths() || has_room;
         let pack = if packs { group.min(block_m) } else { 1 };
         let num_runs = group.div_ceil(pack);
         let num_head_units = shape.num_kv_heads.saturating_mul(num_runs.into());
