@@ -46,6 +46,10 @@ def main():
     if any(not re.fullmatch(r"[\w/-]*(@\d+)?", which) for which in args.ours or []):
         print(f"ab: --ours takes ENGINE or ENGINE@POSITION, not {args.ours}", file=sys.stderr)
         return 2
+    unknown = set(filter(None, args.peers.split(","))) - set(PEERS)
+    if unknown:
+        print(f"ab: no peer is called {sorted(unknown)}; there are: {', '.join(PEERS)}", file=sys.stderr)
+        return 2
     cells = [cell for cell in every if wanted.search(cell.config)]
     if not cells:
         print(f"ab: no cell is called like `{args.cells}`", file=sys.stderr)

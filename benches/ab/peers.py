@@ -146,6 +146,7 @@ class CudnnFrontend:
 
         self.cudnn = cudnn
         self.handle = cudnn.create_handle()
+        self.stream = None
 
     @property
     def versions(self):
@@ -166,7 +167,10 @@ class CudnnFrontend:
 
         def run(at):
             stream = torch.cuda.current_stream().cuda_stream
-            self.cudnn.set_stream(handle=self.handle, stream=stream)
+            # Not at every call: cuDNN asks the driver several things then.
+            if stream != self.stream:
+                self.cudnn.set_stream(handle=self.handle, stream=stream)
+                self.stream = stream
             graph.execute(packs[at], workspace, handle=self.handle)
             return outputs[at]
 
