@@ -67,6 +67,26 @@ fn engines_do_not_depend_on_one_another() {
     assert!(engines > 0);
 }
 
+/// What times engines and what looks at their machine code know every one of them: an engine that is
+/// not linked is not missed.
+#[test]
+fn every_engine_is_timed_and_its_machine_code_looked_at() {
+    let manifests = manifests();
+    let engines: Vec<&str> =
+        manifests.iter().filter_map(|(folder, _)| folder.strip_prefix("engine-")).collect();
+    assert!(engines.contains(&"cpu"), "{engines:?}");
+    for package in ["bench-so", "sass"] {
+        let (_, manifest) = manifests.iter().find(|(folder, _)| folder == package).unwrap();
+        let features = manifest["dependencies"]["frazil"]["features"].as_array().unwrap();
+        for engine in &engines {
+            let by_feature = features.iter().any(|feature| feature.as_str() == Some(engine));
+            let crate_name = format!("frazil-engine-{engine}");
+            let by_name = dependencies(manifest).contains(&crate_name.as_str());
+            assert!(by_feature || by_name, "crates/{package} does not link {engine}");
+        }
+    }
+}
+
 /// Core knows nobody.
 #[test]
 fn core_depends_on_no_crate_of_ours() {

@@ -10,6 +10,8 @@ use frazil::{
 use frazil_conformance::case::{Case, CaseFile};
 use frazil_conformance::declare::{Declared, DeclaredTensor, declare};
 use frazil_conformance::run::short_name;
+// Linked, it registers.
+use frazil_engine_sm80 as _;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

@@ -1,5 +1,6 @@
 //! What the machine code of a kernel must be like.
 
+use crate::allowance::Allowance;
 use crate::table::Row;
 
 /// Most bytes of local memory that may be accessed outside of loops with products.
@@ -9,26 +10,47 @@ const MAX_GROWTH_PERCENT: u32 = 3;
 
 /// What is wrong with the rows, each in one line.
 ///
+/// An allowance raises the limits of its kernel; one that its kernel does not need is wrong itself.
 /// Loops are compared with the snapshot's of the same compiler. Where it has some, it must have all, so
 /// that a new kernel is looked at once; where it has none, nothing is compared: [`is_compared`] says
 /// which.
-pub fn violations(rows: &[Row], snapshot: &[Row]) -> Vec<String> {
-    let mut found = Vec::new();
-    for row in rows {
-        let (place, local) = (row.place(), row.local);
-        if local > 0 {
-            found.push(format!(
-                "{place}: {local} accesses to local memory in the loop, none may be"
-            ));
-        }
-        let outside = row.local_bytes_outside;
-        if outside > MAX_LOCAL_BYTES_OUTSIDE && row.position.unwrap_or(0) == 0 {
-            let limit = MAX_LOCAL_BYTES_OUTSIDE;
-            found.push(format!("{place}: {outside} bytes of local memory outside, limit {limit}"));
-        }
-    }
+pub fn violations(rows: &[Row], snapshot: &[Row], allowances: &[Allowance]) -> Vec<String> {
+    let mut found: Vec<String> =
+        rows.iter().flat_map(|row| local_memory(row, limits(row, allowances))).collect();
+    let is_clean = |row: &Row| local_memory(row, PLAIN_LIMITS).is_empty();
+    let unneeded = |one: &&Allowance| rows.iter().filter(|row| one.is_of(row)).all(is_clean);
+    let unneeded = allowances.iter().filter(unneeded);
+    found.extend(unneeded.map(|one| format!("{}: its allowance is not needed", one.place())));
     if is_compared(rows, snapshot) {
         found.extend(differences(rows, snapshot));
+    }
+    found
+}
+
+/// Most accesses to local memory in a loop, and most bytes outside.
+type Limits = (u32, u32);
+
+const PLAIN_LIMITS: Limits = (0, MAX_LOCAL_BYTES_OUTSIDE);
+
+fn limits(row: &Row, allowances: &[Allowance]) -> Limits {
+    let allowance = allowances.iter().find(|allowance| allowance.is_of(row));
+    allowance.map_or(PLAIN_LIMITS, |one| {
+        (one.local, one.local_bytes_outside.max(MAX_LOCAL_BYTES_OUTSIDE))
+    })
+}
+
+fn local_memory(row: &Row, (in_loop, outside): Limits) -> Vec<String> {
+    let (place, mut found) = (row.place(), Vec::new());
+    if row.local > in_loop {
+        let local = row.local;
+        found.push(format!(
+            "{place}: {local} accesses to local memory in the loop, limit {in_loop}"
+        ));
+    }
+    // Once a kernel, not once a loop.
+    if row.local_bytes_outside > outside && row.position.unwrap_or(0) == 0 {
+        let bytes = row.local_bytes_outside;
+        found.push(format!("{place}: {bytes} bytes of local memory outside, limit {outside}"));
     }
     found
 }
@@ -86,7 +108,7 @@ mod tests {
     }
 
     fn said(rows: &[Row], snapshot: &[Row]) -> String {
-        violations(rows, snapshot).join("\n")
+        violations(rows, snapshot, &[]).join("\n")
     }
 
     #[test]
@@ -100,9 +122,29 @@ mod tests {
                 assert_eq!(said(&[outside], &[]).contains("bytes of local memory"), is_found);
             }
         }
-        // Once a kernel, not once a loop.
         let outside = |at| Row { local_bytes_outside: 68, ..row(Some(at), 100) };
-        assert_eq!(violations(&[outside(0), outside(1)], &[]).len(), 1);
+        assert_eq!(violations(&[outside(0), outside(1)], &[], &[]).len(), 1);
+    }
+
+    #[test]
+    fn an_allowance_is_for_its_kernel_up_to_what_it_says_and_as_long_as_it_is_needed() {
+        let spills = |local| Row { local, local_bytes_outside: 80, ..row(Some(0), 100) };
+        let allowance = |target: &str| Allowance {
+            kernel: "frazil_x".into(),
+            config: "block_m=64".into(),
+            target: target.into(),
+            local: 2,
+            local_bytes_outside: 80,
+            reason: "a test".into(),
+        };
+        let said = |row: Row, target| violations(&[row], &[], &[allowance(target)]).join("\n");
+        assert_eq!(said(spills(2), "sm_80"), "");
+        assert!(
+            said(spills(3), "sm_80").ends_with("3 accesses to local memory in the loop, limit 2")
+        );
+        let of_another = said(spills(2), "sm_90a");
+        assert!(of_another.contains("limit 0") && of_another.ends_with("allowance is not needed"));
+        assert!(said(row(Some(0), 100), "sm_80").ends_with("sm_80: its allowance is not needed"));
     }
 
     #[test]

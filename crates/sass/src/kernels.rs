@@ -13,6 +13,9 @@ use frazil_conformance::case::CaseFile;
 use frazil_conformance::declare::declare;
 use rayon::prelude::*;
 
+// Linked, it registers.
+use frazil_engine_sm80 as _;
+
 use crate::function::functions;
 use crate::measure::measure;
 use crate::nvdisasm::Nvdisasm;

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod allowance;
 pub mod function;
 pub mod gate;
 pub mod kernels;

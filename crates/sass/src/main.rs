@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use frazil_sass::allowance::allowances;
 use frazil_sass::kernels::kernels;
 use frazil_sass::nvdisasm::Nvdisasm;
 use frazil_sass::{gate, table};
@@ -39,7 +40,7 @@ fn run(path: &Path, writes: bool) -> Result<bool, String> {
     let fault = |error: io::Error| error.to_string();
     table::print(&rows, &mut io::stdout().lock()).map_err(fault)?;
     let snapshot = if writes { Vec::new() } else { table::read(path)? };
-    let violations = gate::violations(&rows, &snapshot);
+    let violations = gate::violations(&rows, &snapshot, &allowances()?);
     for violation in &violations {
         writeln!(io::stdout(), "{violation}").map_err(fault)?;
     }
