@@ -116,8 +116,12 @@ class Cells(unittest.TestCase):
         self.assertEqual(configs["h200/deadspace/d128_h8_8x256_max65536_causal"].seqlen_q, 65536)
 
     def test_what_cannot_be_compared_is_refused_by_name(self):
-        with self.assertRaisesRegex(ValueError, "sink"):
-            cells.load(["gpt-oss"])
+        group = '[[group]]\nname = "x"\ndtype = "bf16"\nmasks = ["causal"]\ncells = []\nsink = true\n'
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "sinks.toml"), "w") as file:
+                file.write(group)
+            with self.assertRaisesRegex(ValueError, "sinks/x.*sink.*not compared"):
+                cells.load(["sinks"], [folder, *cells.FOLDERS])
         with self.assertRaises(FileNotFoundError):
             cells.load(["no-such-preset"])
 
