@@ -68,8 +68,12 @@ __device__ __forceinline__ void softmax_step(float scale_log2,
                 max = fmaxf(max, fmaxf(scores[block][column][at], scores[block][column][at + 1]));
             }
             max = quad_max(max);
-            const float shift = kMayHideAll && max == negative_infinity() ? 0.0f : max * scale_log2;
-            const float factor = exp2_approx(stats.max[block][half] * scale_log2 - shift);
+            // Rounded as products, not fused with the differences: a factor of a maximum that stays
+            // must be 1, or a thousand tiles would multiply what it is off by.
+            const float product = __fmul_rn(max, scale_log2);
+            const float shift = kMayHideAll && max == negative_infinity() ? 0.0f : product;
+            const float old_shift = __fmul_rn(stats.max[block][half], scale_log2);
+            const float factor = exp2_approx(old_shift - shift);
             // Of this tile alone: added one by one to a sum of thousands of tiles, small weights
             // would lose their last bits.
             float sum = 0.0f;
