@@ -61,7 +61,8 @@ __device__ __forceinline__ void store_row_outputs(const SdpaFwdParams& params,
         first[row_offset(place, output.row_stride, output.head_stride)] = value;
     };
     if (outputs.lse != nullptr) {
-        const float lse_log2 = row.sum > 0.0f ? row.max_log2 + log2_approx(row.sum) : row.max_log2;
+        // Without a key or a sink -inf + -inf.
+        const float lse_log2 = row.max_log2 + log2_approx(row.sum);
         store(params.lse, outputs.lse, params.lse_is_base2 != 0 ? lse_log2 : lse_log2 * kLn2);
     }
     if (outputs.max != nullptr) store(params.max, outputs.max, row.max_log2 * kLn2);

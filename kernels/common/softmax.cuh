@@ -17,10 +17,11 @@ using Fragments = float[kRowBlocks][kColumns / 8][4];
 // -inf: what is hidden, and the maximum of nothing.
 __device__ __forceinline__ float negative_infinity() { return __uint_as_float(0xff800000u); }
 
-// Of the keys seen so far. `max` is the same in all lanes of a quad, `sum` each lane's own share.
+// Of the keys seen so far. `max_log2`, the greatest score times log2(e), is the same in all lanes
+// of a quad, `sum` each lane's own share.
 template <int kRowBlocks>
 struct RowStats {
-    float max[kRowBlocks][2];
+    float max_log2[kRowBlocks][2];
     float sum[kRowBlocks][2];
 };
 
@@ -30,7 +31,7 @@ __device__ __forceinline__ void reset(RowStats<kRowBlocks>& stats) {
     for (int block = 0; block < kRowBlocks; ++block) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            stats.max[block][half] = negative_infinity();
+            stats.max_log2[block][half] = negative_infinity();
             stats.sum[block][half] = 0.0f;
         }
     }
@@ -62,18 +63,17 @@ __device__ __forceinline__ void softmax_step(float scale_log2,
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int at = 2 * half;
-            float max = stats.max[block][half];
+            float max = scores[block][0][at];
 #pragma unroll
             for (int column = 0; column < kColumns / 8; ++column) {
                 max = fmaxf(max, fmaxf(scores[block][column][at], scores[block][column][at + 1]));
             }
-            max = quad_max(max);
-            // Rounded as products, not fused with the differences: a factor of a maximum that stays
+            // Rounded as a product, not fused with differences: the factor of a maximum that stays
             // must be 1, or a thousand tiles would multiply what it is off by.
-            const float product = __fmul_rn(max, scale_log2);
-            const float shift = kMayHideAll && max == negative_infinity() ? 0.0f : product;
-            const float old_shift = __fmul_rn(stats.max[block][half], scale_log2);
-            const float factor = exp2_approx(old_shift - shift);
+            const float max_log2 =
+                fmaxf(stats.max_log2[block][half], __fmul_rn(quad_max(max), scale_log2));
+            const float shift = kMayHideAll && max_log2 == negative_infinity() ? 0.0f : max_log2;
+            const float factor = exp2_approx(stats.max_log2[block][half] - shift);
             // Of this tile alone: added one by one to a sum of thousands of tiles, small weights
             // would lose their last bits.
             float sum = 0.0f;
@@ -86,7 +86,7 @@ __device__ __forceinline__ void softmax_step(float scale_log2,
                     sum += score;
                 }
             }
-            stats.max[block][half] = max;
+            stats.max_log2[block][half] = max_log2;
             stats.sum[block][half] = stats.sum[block][half] * factor + sum;
 #pragma unroll
             for (int column = 0; column < kOutColumns / 8; ++column) {
@@ -111,7 +111,8 @@ __device__ __forceinline__ RowResult finish_row(float max_log2, float sum, float
     const float shift = max == negative_infinity() ? 0.0f : max;
     const float weight = exp2_approx(max_log2 - shift);
     const float total = sum * weight + exp2_approx(sink_log2 - shift);
-    const bool is_empty = max_log2 == negative_infinity();
+    // Not by the maximum, which passes over NaN: such a row is NaN, not empty.
+    const bool is_empty = sum == 0.0f;
     return {max, total, is_empty ? 0.0f : weight * rcp_approx(total), is_empty};
 }
 

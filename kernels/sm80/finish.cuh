@@ -32,7 +32,6 @@ __device__ __forceinline__ void finish_rows(const SdpaFwdParams& params, const U
                                             const OutputRows& outputs,
                                             const typename T::Stats& stats,
                                             typename T::Output& out) {
-    const float to_log2 = T::kModifiesScores != 0 ? 1.0f : params.score.scale_log2;
     const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
     const i32 first_row = thread / kWarpSize * T::kWarpRows + thread % kWarpSize / 4;
 #pragma unroll
@@ -43,8 +42,8 @@ __device__ __forceinline__ void finish_rows(const SdpaFwdParams& params, const U
             const float sink = params.sink.data != nullptr && place.is_live
                                    ? params.sink.data[place.head * params.sink.head_stride] * kLog2E
                                    : negative_infinity();
-            const RowResult row = finish_row(stats.max[block][half] * to_log2,
-                                             quad_sum(stats.sum[block][half]), sink);
+            const RowResult row =
+                finish_row(stats.max_log2[block][half], quad_sum(stats.sum[block][half]), sink);
             if (place.is_live && lane_idx() % 4 == 0) {
                 store_row_outputs(params, outputs, place, row);
             }
@@ -135,7 +134,6 @@ __device__ __forceinline__ void store_partial(const SdpaFwdParams& params, const
                                               const SharedStorage<T>& shared,
                                               const typename T::Stats& stats,
                                               typename T::Output& out) {
-    const float to_log2 = T::kModifiesScores != 0 ? 1.0f : params.score.scale_log2;
     const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
     const i32 first_row = thread / kWarpSize * T::kWarpRows + thread % kWarpSize / 4;
     const i32 lane_column = thread % 4 * 2;
@@ -145,8 +143,7 @@ __device__ __forceinline__ void store_partial(const SdpaFwdParams& params, const
         for (int half = 0; half < 2; ++half) {
             const i32 row_in_tile = first_row + block * 16 + half * 8;
             const float sum = quad_sum(stats.sum[block][half]);
-            const RowResult row =
-                finish_row(stats.max[block][half] * to_log2, sum, negative_infinity());
+            const RowResult row = finish_row(stats.max_log2[block][half], sum, negative_infinity());
             if (!row_place(params, shared.unit, row_in_tile).is_live) continue;
             const i64 at = shared.slot * T::kBlockM + row_in_tile;
             if (lane_column == 0) partials.stats[at] = float2{row.max_log2, row.sum};

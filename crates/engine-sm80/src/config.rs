@@ -54,7 +54,8 @@ impl Tile {
         let (block_m, num_stages) = match head_dim_qk {
             _ if has_few_rows => (FEW_ROWS, 2),
             64 => (128, 2),
-            96 | 128 => (128, 1),
+            // What modifies scores takes registers too.
+            96 | 128 if !modifies_scores(facts) => (128, 1),
             _ => (64, 1),
         };
         let tile = Self {
