@@ -143,6 +143,10 @@ fn leaky() -> Router {
     Router::over([engine]).unwrap()
 }
 
+/// Of which the least counts: the pool's queues allocate once in a while, where a thread is held up
+/// while another takes its work, and what an engine allocates it allocates in every round.
+const ROUNDS: usize = 3;
+
 /// One test, since the counter sees every thread of the process and tests run side by side.
 #[test]
 fn execute_allocates_nothing_and_a_stray_allocation_is_counted() {
@@ -151,9 +155,10 @@ fn execute_allocates_nothing_and_a_stray_allocation_is_counted() {
         let mut job = Job::new(&router);
         in_pool(|| {
             job.execute();
-            let ((), count) = count_allocations(|| (0..CALLS).for_each(|_| job.execute()));
-            count
+            let round = |_| count_allocations(|| (0..CALLS).for_each(|_| job.execute())).1;
+            (0..ROUNDS).map(round).min()
         })
     });
-    assert_eq!(counts, [0, CALLS], "in {CALLS} calls, without and with the violation");
+    let expected = [0, CALLS].map(Some);
+    assert_eq!(counts, expected, "in {CALLS} calls, without and with the violation");
 }
