@@ -3,6 +3,7 @@
 
 mod common;
 
+use frazil::EngineId;
 use frazil_conformance::case::Case;
 use frazil_conformance::generator::case_from_seed;
 use frazil_conformance::repro::Repro;
@@ -40,7 +41,7 @@ fn run(seeds: std::ops::Range<u64>) {
         .into_par_iter()
         .filter_map(|seed| {
             let case = case_from_seed(seed);
-            let (router, memory) = (router(), host());
+            let (router, memory) = (router().only([EngineId::new("sdpa_fwd_cpu")]), host());
             let verdicts = check_entry(&Entry::from(case.clone()), &router, &memory);
             let expected = expected(&case);
             let verdict = verdicts.into_iter().find(|verdict| verdict.status != expected)?;

@@ -177,7 +177,7 @@ impl Tensor {
 fn it_registers_and_ranks_after_ours() {
     let router = Router::from_registrations().unwrap();
     let ids: Vec<_> = router.engines().map(|engine| engine.id().as_str().to_owned()).collect();
-    assert_eq!(ids, ["sdpa_fwd_cpu", ID.as_str()]);
+    assert_eq!(ids, ["sdpa_fwd_cpu", "sdpa_fwd_sm80", ID.as_str()]);
 
     let mut builder = frazil::GraphBuilder::new();
     let spec = |name| frazil::TensorSpec::contiguous(name, DType::F32, [1, 1, 4, 8]);

@@ -51,7 +51,10 @@ fn facts() -> Facts {
 fn the_enabled_engines_are_linked() {
     let router = Router::from_registrations().unwrap();
     let ids: Vec<_> = router.engines().map(|engine| engine.id().to_string()).collect();
-    let enabled: &[&str] = if cfg!(feature = "cpu") { &["sdpa_fwd_cpu"] } else { &[] };
+    let engines =
+        [("sdpa_fwd_cpu", cfg!(feature = "cpu")), ("sdpa_fwd_sm80", cfg!(feature = "sm80"))];
+    let enabled: Vec<&str> =
+        engines.into_iter().filter_map(|(id, is_enabled)| is_enabled.then_some(id)).collect();
     assert_eq!(ids, enabled);
     assert!(ids.iter().all(|id| OWN_ENGINES.contains(&id.as_str())));
 }

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use frazil::target::fixtures;
-use frazil::{EngineId, Target};
+use frazil::{EngineId, Router, Target};
 use frazil_conformance::case::Case;
 use frazil_conformance::declare::CaseError;
 use frazil_conformance::generator::case_from_seed;
@@ -21,19 +21,46 @@ fn answers(case: &Case, target: &Target) -> Answers {
     support_answers(case, &router(), target).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether an engine runs on that kind of device at all.
-fn is_at_home(engine: &EngineId, target_name: &str) -> bool {
-    (short_name(engine) == "cpu") == (target_name == "host")
+/// Fixtures of the kind of device that an engine is made for.
+fn homes(engine: &EngineId) -> impl Iterator<Item = (&'static str, Target)> {
+    let is_home: fn(&str) -> bool = match short_name(engine) {
+        "cpu" => |name| name == "host",
+        "sm80" => |name| name != "host",
+        other => panic!("no home is stated for {other}"),
+    };
+    fixtures::ALL
+        .into_iter()
+        .filter(move |(name, _)| is_home(name))
+        .map(|(name, make)| (name, make()))
+}
+
+/// What every engine answers at home, where it must be the same on every device.
+fn answers_at_home(case: &Case, router: &Router) -> BTreeMap<String, String> {
+    let of_engine = |engine: &EngineId| {
+        let router = router.clone().only([engine.clone()]);
+        let mut found: Vec<(&str, String)> = homes(engine)
+            .map(|(name, target)| {
+                let answers = support_answers(case, &router, &target);
+                let mut answers = answers.unwrap_or_else(|error| panic!("{error}"));
+                (name, answers.remove(engine).expect("it is the one asked"))
+            })
+            .collect();
+        let (_, first) = found[0].clone();
+        found.retain(|(_, answer)| *answer != first);
+        let others = found.iter().map(|(name, answer)| format!(", on {name} {answer}"));
+        format!("{first}{}", others.collect::<String>())
+    };
+    let ids = router.engines().map(|engine| engine.id().clone());
+    ids.map(|engine| (engine.to_string(), of_engine(&engine))).collect()
 }
 
 #[test]
 fn every_case_names_every_engines_answer() {
     let mut wrong = Vec::new();
+    let router = router();
     for (file, cases) in own_cases() {
         for case in cases {
-            let found = answers(&case, &fixtures::host());
-            let found: BTreeMap<String, String> =
-                found.into_iter().map(|(engine, answer)| (engine.to_string(), answer)).collect();
+            let found = answers_at_home(&case, &router);
             if case.answers != found {
                 wrong
                     .push(format!("{file} {}: {found:?}, case says {:?}", case.name, case.answers));
@@ -49,13 +76,15 @@ fn every_case_names_every_engines_answer() {
 #[test]
 fn every_configuration_of_the_peer_is_answered_as_the_rules_say() {
     let mut wrong = Vec::new();
-    for entry in peer_entries(&router()) {
+    let router = router();
+    for entry in peer_entries(&router) {
         let expect = entry.expect.unwrap();
         for case in &entry.runs {
-            for (engine, found) in answers(case, &fixtures::host()) {
-                if expect.get(engine.as_str()) != Some(&found) {
-                    let expect = expect.get(engine.as_str());
-                    let repro = Repro::new(case, &engine, expect.map(String::as_str));
+            for (engine, found) in answers_at_home(case, &router) {
+                if expect.get(&engine) != Some(&found) {
+                    let expect = expect.get(&engine);
+                    let id: EngineId = engine.parse().unwrap();
+                    let repro = Repro::new(case, &id, expect.map(String::as_str));
                     wrong.push(format!(
                         "{}: {engine} answers {found}, rules say {expect:?}\n    {repro}",
                         case.name
@@ -68,11 +97,12 @@ fn every_configuration_of_the_peer_is_answered_as_the_rules_say() {
 }
 
 /// Counts of answers by file and engine, one line each.
-fn table(target: &Target) -> String {
+fn table() -> String {
+    let router = router();
     let mut counts: BTreeMap<(String, String, String), usize> = BTreeMap::new();
     let mut count = |file: &str, case: &Case| {
-        for (engine, answer) in answers(case, target) {
-            *counts.entry((file.into(), engine.to_string(), answer)).or_default() += 1;
+        for (engine, answer) in answers_at_home(case, &router) {
+            *counts.entry((file.into(), engine, answer)).or_default() += 1;
         }
     };
     for (file, cases) in own_cases() {
@@ -93,16 +123,38 @@ peer_sdpa sdpa_fwd_cpu DType 272
 peer_sdpa sdpa_fwd_cpu Feature(block_mask) 16
 peer_sdpa sdpa_fwd_cpu Feature(dropout) 30
 peer_sdpa sdpa_fwd_cpu served 850
+peer_sdpa sdpa_fwd_sm80 DType 272
+peer_sdpa sdpa_fwd_sm80 Feature(block_mask) 16
+peer_sdpa sdpa_fwd_sm80 Feature(dropout) 30
+peer_sdpa sdpa_fwd_sm80 served 850
 sdpa_fwd sdpa_fwd_cpu DType 3
 sdpa_fwd sdpa_fwd_cpu Feature(block_mask) 1
 sdpa_fwd sdpa_fwd_cpu Feature(dropout) 3
 sdpa_fwd sdpa_fwd_cpu served 123
+sdpa_fwd sdpa_fwd_sm80 DType 5
+sdpa_fwd sdpa_fwd_sm80 Dim 9
+sdpa_fwd sdpa_fwd_sm80 Feature(block_mask) 1
+sdpa_fwd sdpa_fwd_sm80 Feature(dropout) 3
+sdpa_fwd sdpa_fwd_sm80 served 112
 sdpa_fwd_buglog sdpa_fwd_cpu served 92
+sdpa_fwd_buglog sdpa_fwd_sm80 Alignment 1
+sdpa_fwd_buglog sdpa_fwd_sm80 Dim 8
+sdpa_fwd_buglog sdpa_fwd_sm80 Stride 2
+sdpa_fwd_buglog sdpa_fwd_sm80 served 81
 sdpa_fwd_decode sdpa_fwd_cpu served 63
+sdpa_fwd_decode sdpa_fwd_sm80 DType 10
+sdpa_fwd_decode sdpa_fwd_sm80 Stride 3
+sdpa_fwd_decode sdpa_fwd_sm80 served 50
 sdpa_fwd_edges sdpa_fwd_cpu served 78
+sdpa_fwd_edges sdpa_fwd_sm80 DType 1
+sdpa_fwd_edges sdpa_fwd_sm80 served 77
 sdpa_fwd_storage sdpa_fwd_cpu served 104
+sdpa_fwd_storage sdpa_fwd_sm80 Alignment 2
+sdpa_fwd_storage sdpa_fwd_sm80 Dim 2
+sdpa_fwd_storage sdpa_fwd_sm80 Stride 6
+sdpa_fwd_storage sdpa_fwd_sm80 served 94
 ";
-    assert_eq!(table(&fixtures::host()), expected);
+    assert_eq!(table(), expected);
 }
 
 /// A feature that the engine lacks is named before the device is looked at.
@@ -115,7 +167,7 @@ fn an_engine_declines_devices_that_are_not_its_own() {
             for (engine, answer) in answers(case, &target) {
                 let expected = if case.answers[engine.as_str()].starts_with("Feature") {
                     &case.answers[engine.as_str()]
-                } else if is_at_home(&engine, name) {
+                } else if homes(&engine).any(|(home, _)| home == name) {
                     continue;
                 } else {
                     "Device"

@@ -12,18 +12,17 @@ use crate::cases;
 use crate::check::{self, report::Report};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, one_line};
-use crate::select;
+use crate::select::Judged;
 
 pub(crate) fn repro(args: &args::Repro, out: &mut Output) -> Result<Outcome, Failure> {
-    let router = select::router(args.engine.as_deref())?;
-    let engines = select::engines(&router, args.engine.as_deref());
+    let device = check::device(args.device);
+    let Judged { router, engines } = Judged::on(device.target(), args.engine.as_deref())?;
     let mut entries = cases::read(&args.source, &router)?;
     let entry = entries.swap_remove(0);
     if !entries.is_empty() {
         let what = format!("holds {} cases, one is needed; see `frazil check`", entries.len() + 1);
         return Err(Failure::in_file(&args.source, what));
     }
-    let device = check::device(args.device);
     if !out.json {
         write_question(&entry, &device.target().device.to_string(), out)?;
     }

@@ -112,7 +112,7 @@ fn cases_that_no_engine_serves_there_are_counted() {
     need_nvrtc!();
     let cache = tempfile::tempdir().unwrap();
     let case = r#"{"name": "mine", "dtype": "bf16", "batch": 1, "num_q_heads": 2,
-        "num_kv_heads": 1, "head_dim_qk": 16, "seqlen_q": 3, "seqlen_kv": 5}"#;
+        "num_kv_heads": 1, "head_dim_qk": 16, "seqlen_q": 3, "seqlen_kv": 5, "dropout": 0.1}"#;
     let said = warm(cache.path(), &["--json", case]);
     assert_eq!(said.assert_code(3).json().last().unwrap()["declined"], 1);
 }

@@ -23,9 +23,6 @@ pub struct Repro {
 /// whole command line; a longer case goes through a pipe, which a shell writes without an argument.
 const MAX_ARGUMENT_BYTES: usize = 30_000;
 
-/// What a case states where nothing is expected of an engine that must be named: no answer.
-pub(crate) const NO_ANSWER: &str = "none";
-
 impl Repro {
     /// The case as it was run on that engine; `expected` is what was to be answered, where any
     /// answer would not do.

@@ -1,7 +1,7 @@
 //! Expectations of a whole file of cases, written by hand at its head.
 //!
 //! A rule is `ENGINE: CONDITION -> ANSWER`; the first one that fits a case and an engine answers
-//! for them, and a case that no rule answers is a failure. `ENGINE` is the short name of an engine
+//! for them, and where no rule does, any answer will do. `ENGINE` is the short name of an engine
 //! (`cpu`), a full name, or `*`. `ANSWER` is as in [`Case::answers`].
 //!
 //! | condition | cases |

@@ -16,7 +16,7 @@ use crate::declare::{CaseError, Declared, declare};
 use crate::expected::{Reference, reference_key};
 use crate::instance::Instance;
 use crate::memory::DeviceMemory;
-use crate::repro::{NO_ANSWER, Repro};
+use crate::repro::Repro;
 use crate::trial::{Outcome, Stage, Trial};
 
 /// Cases below that many operations are run with every plan, each twice.
@@ -33,7 +33,8 @@ pub struct Entry {
     pub id: String,
     /// What is run: one case, or one in several forms or with several kinds of values.
     pub runs: Vec<Case>,
-    /// What engines must answer; `None`: any answer will do, and what is served must be right.
+    /// What engines must answer. Of one that is not named, and of all where this is `None`, any answer
+    /// will do, and what is served must be right.
     pub expect: Option<Expectation>,
 }
 
@@ -205,8 +206,7 @@ impl Verdict {
         (self.status, self.stated) = (judged.status, judged.stated);
         self.reason.clone_from(&judged.reason);
         let fails = matches!(judged.status, Status::Wrong | Status::Error | Status::Invalid);
-        let is_expected = || expected(entry, &self.engine).map_or(NO_ANSWER, String::as_str);
-        let expected = entry.expect.as_ref().map(|_| is_expected());
+        let expected = expected(entry, &self.engine).map(String::as_str);
         self.repro = fails.then(|| Repro::new(case, &self.engine, expected));
     }
 }
@@ -264,7 +264,7 @@ fn judge_run(
     let mut stage = Stage::new(&instance, memory);
     for (id, plans) in served {
         let judged = match &mut stage {
-            Ok(stage) => judge_plans(entry, &trial, stage, &plans),
+            Ok(stage) => judge_plans(expected(entry, &id).is_some(), &trial, stage, &plans),
             Err(error) => Judged::new(Status::Error, format!("memory for its buffers: {error}")),
         };
         judgements.insert(id, judged);
@@ -273,8 +273,8 @@ fn judge_run(
 }
 
 /// Runs plans of one engine until one is not right: all of them on small cases, else the best that
-/// can be built. An engine that answers `served` and can build none has not kept its word.
-fn judge_plans(entry: &Entry, trial: &Trial<'_>, stage: &mut Stage, plans: &[Plan]) -> Judged {
+/// can be built. An engine that is to serve, says so and can build none has not kept its word.
+fn judge_plans(must_serve: bool, trial: &Trial<'_>, stage: &mut Stage, plans: &[Plan]) -> Judged {
     let (mut worst, mut ran, mut refused) = (None, false, None);
     for plan in plans {
         let Findings { wrong, worst: found } = match trial.run(plan, stage) {
@@ -306,10 +306,10 @@ fn judge_plans(entry: &Entry, trial: &Trial<'_>, stage: &mut Stage, plans: &[Pla
     }
     let why = refused.unwrap_or_else(|| "no plan".into());
     // Another answer than `served` was judged before anything ran.
-    match entry.expect {
-        Some(_) => Judged::new(Status::Wrong, format!("declined at build, expected served: {why}")),
-        None => Judged::new(Status::Declined, why),
+    if must_serve {
+        return Judged::new(Status::Wrong, format!("declined at build, expected served: {why}"));
     }
+    Judged::new(Status::Declined, why)
 }
 
 fn cached(
@@ -345,7 +345,7 @@ fn unlike_expected(
     answer: &Answer,
     elsewhere: impl FnOnce() -> bool,
 ) -> Option<Judged> {
-    entry.expect.as_ref()?;
+    let expected = expected(entry, engine)?;
     let is_excused = match answer {
         Answer::LeftOut => true,
         Answer::Declined(Unsupported::Device { .. } | Unsupported::ComputeCapability { .. }) => {
@@ -353,20 +353,15 @@ fn unlike_expected(
         }
         _ => false,
     };
-    if is_excused {
+    let found = answer_name(answer);
+    if is_excused || *expected == found {
         return None;
     }
-    let found = answer_name(answer);
     let why = match answer {
         Answer::Declined(why) => format!(" ({why})"),
         _ => String::new(),
     };
-    let wanted = match expected(entry, engine) {
-        Some(expected) if *expected == found => return None,
-        Some(expected) => format!("expected {expected}"),
-        None => "no answer is expected of it".into(),
-    };
-    Some(Judged::new(Status::Wrong, format!("answers {found}{why}, {wanted}")))
+    Some(Judged::new(Status::Wrong, format!("answers {found}{why}, expected {expected}")))
 }
 
 /// Whether an engine answers as expected on a device that frazil knows and that is of another kind

@@ -83,7 +83,7 @@ fn a_broken_engine_is_an_error(#[case] fault: Fault, #[case] text: &str) {
 }
 
 #[test]
-fn an_answer_that_nobody_expects_is_wrong() {
+fn another_answer_than_the_one_expected_is_wrong() {
     let mut dropout = case("dense");
     dropout.dropout = Some(0.1);
     let declined = verdict(dropout.clone(), Fault::None);
@@ -93,7 +93,8 @@ fn an_answer_that_nobody_expects_is_wrong() {
         ("naive", "Feature(dropout)", Status::Declined),
         ("test/sdpa_fwd_naive", "Feature(dropout)", Status::Declined),
         ("naive", "served", Status::Wrong),
-        ("cpu", "Feature(dropout)", Status::Wrong),
+        // Of an engine that is not named, any answer will do.
+        ("cpu", "served", Status::Declined),
     ] {
         dropout.answers = [(name.into(), answer.into())].into();
         assert_eq!(verdict(dropout.clone(), Fault::None).status, status, "{name} {answer}");

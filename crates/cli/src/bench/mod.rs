@@ -28,7 +28,7 @@ use frazil::DType;
 use crate::args::{DeviceName, FloatType};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::select;
+use crate::select::{self, Judged};
 pub(crate) use args::Bench;
 use args::Command;
 use cell::Cell;
@@ -47,7 +47,8 @@ pub(crate) fn bench(args: &Bench, out: &mut Output) -> Result<Outcome, Failure> 
     if args.list {
         return list(args, &cells, out);
     }
-    let router = select::router(args.engine.as_deref())?;
+    // A name that means nothing is told before anything is read.
+    select::router(args.engine.as_deref())?;
     let mut peers = Peers::read(&args.peers)?;
     if let Some(folder) = &args.plot {
         plot::folder(folder)?;
@@ -66,7 +67,8 @@ pub(crate) fn bench(args: &Bench, out: &mut Output) -> Result<Outcome, Failure> 
         let mut device: Box<dyn BenchDevice> = match name {
             DeviceName::Host => Box::new(Host::open()),
         };
-        let mut session = Session::new(args, &router, rounds, &mut peers);
+        let judged = Judged::on(device.device().target(), args.engine.as_deref())?;
+        let mut session = Session::new(args, judged, rounds, &mut peers);
         let done = session.run(&cells, device.as_mut(), store.as_mut(), out)?;
         rows.extend(done.rows);
         outcome.or_worse(done.outcome);

@@ -217,25 +217,31 @@ mod tests {
         assert!(names.len() > 100);
     }
 
-    /// Whoever adds an engine says here how many cells it serves on the host, and how it declines
-    /// the others.
+    /// Whoever adds an engine says here how many cells it serves on its own kind of device, and how it
+    /// declines the others.
     #[test]
     fn every_engine_answers_every_cell() {
         let router = frazil::Router::from_registrations().unwrap();
-        let target = std::sync::Arc::new(frazil::target::fixtures::host());
+        let targets = [frazil::target::fixtures::host(), frazil::target::fixtures::sm90()];
+        let targets = targets.map(std::sync::Arc::new);
         let mut answers = std::collections::BTreeMap::<(String, String), usize>::new();
         for cell in all().iter().flat_map(|preset| preset.cells(None)) {
             let declared = declare(&cell.case(0)).unwrap();
-            for (engine, _, answer) in router.explain(&declared.facts, &target).answers {
+            let explained = targets.iter().map(|target| router.explain(&declared.facts, target));
+            for (engine, _, answer) in explained.flat_map(|explained| explained.answers) {
                 let answer = frazil_conformance::run::answer_name(&answer);
                 *answers.entry((engine.to_string(), answer)).or_default() += 1;
             }
         }
         let found: Vec<String> = answers
             .iter()
+            .filter(|((_, answer), _)| answer != "Device")
             .map(|((engine, answer), count)| format!("{engine} {answer} {count}"))
             .collect();
-        assert_eq!(found, ["sdpa_fwd_cpu served 127"]);
+        // What is measured in f32 is for the host.
+        let expected =
+            ["sdpa_fwd_cpu served 127", "sdpa_fwd_sm80 DType 15", "sdpa_fwd_sm80 served 112"];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use frazil::{Answer, EngineId, Plan, Router, Target};
+use frazil::{Answer, EngineId, Plan, Target};
 use frazil_conformance::declare::declare;
 
 use super::args::Bench;
@@ -20,7 +20,7 @@ use super::trial::{Served, Trial, judge};
 use super::work::Work;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::select;
+use crate::select::Judged;
 
 /// A change of a limit during a run that makes its shares doubtful.
 const DRIFT: f64 = 0.02;
@@ -28,7 +28,7 @@ const DRIFT: f64 = 0.02;
 /// Everything that cells are run with.
 pub(super) struct Session<'a> {
     args: &'a Bench,
-    router: &'a Router,
+    judged: Judged,
     rounds: Rounds,
     peers: &'a mut Peers,
     random: fastrand::Rng,
@@ -53,12 +53,12 @@ struct Sink<'a> {
 impl<'a> Session<'a> {
     pub(super) fn new(
         args: &'a Bench,
-        router: &'a Router,
+        judged: Judged,
         rounds: Rounds,
         peers: &'a mut Peers,
     ) -> Self {
         let random = fastrand::Rng::with_seed(args.seed);
-        Self { args, router, rounds, peers, random }
+        Self { args, judged, rounds, peers, random }
     }
 
     /// Runs all cells, between two measurements of the limits.
@@ -111,7 +111,7 @@ impl<'a> Session<'a> {
         context: &Context,
         store: Option<&Store>,
     ) -> Vec<&'c Cell> {
-        let engines = select::engines(self.router, self.args.engine.as_deref());
+        let engines = &self.judged.engines;
         let is_answered = |row: &Row| store.is_some_and(|store| store.known.is_answered(row));
         let row = |cell: &Cell, id: &EngineId| Row::new(context, cell, id.as_str());
         let is_left = |cell: &&Cell| engines.iter().any(|id| !is_answered(&row(cell, id)));
@@ -168,7 +168,8 @@ impl<'a> Session<'a> {
         sink: &mut Sink<'_>,
     ) -> Result<Vec<(EngineId, Vec<Plan>)>, Failure> {
         let mut served = Vec::new();
-        for (engine, _, answer) in self.router.explain(&trial.declared.facts, target).answers {
+        for (engine, _, answer) in self.judged.router.explain(&trial.declared.facts, target).answers
+        {
             match answer {
                 Answer::Served(plans) => served.push((engine, plans)),
                 Answer::Declined(why) => {

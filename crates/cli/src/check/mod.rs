@@ -12,7 +12,7 @@ use crate::args::{self, DeviceName};
 use crate::cases;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::select;
+use crate::select::Judged;
 use progress::Progress;
 use report::Report;
 
@@ -26,8 +26,8 @@ pub(crate) fn check(args: &args::Check, out: &mut Output) -> Result<Outcome, Fai
         }
         limit => limit.unwrap_or(f64::INFINITY),
     };
-    let router = select::router(args.engine.as_deref())?;
-    let engines = select::engines(&router, args.engine.as_deref());
+    let device = device(args.device);
+    let Judged { router, engines } = Judged::on(device.target(), args.engine.as_deref())?;
     let mut entries = Vec::new();
     for (at, source) in args.sources.iter().enumerate() {
         let is_same = |before: &std::path::PathBuf| {
@@ -46,7 +46,6 @@ pub(crate) fn check(args: &args::Check, out: &mut Output) -> Result<Outcome, Fai
             return Err(Failure::Input(what));
         }
     }
-    let device = device(args.device);
     let jobs = workers::Jobs { entries: &entries, router: &router, device: &device, limit };
     let mut report = Report::default();
     let mut progress = Progress::new(entries.len());

@@ -140,8 +140,8 @@ pub struct Case {
     pub error_word: Vec<String>,
 
     /// What each engine answers on its own kind of device: `served`, or the kind of
-    /// [`Unsupported`](frazil_core::Unsupported), for a feature as `Feature(dropout)`. Names every
-    /// registered engine; empty only where a file's rules answer instead.
+    /// [`Unsupported`](frazil_core::Unsupported), for a feature as `Feature(dropout)`. Of an engine that
+    /// is not named, any answer will do, and what it serves must be right.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub answers: BTreeMap<String, String>,
 }

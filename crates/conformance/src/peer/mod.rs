@@ -56,9 +56,8 @@ pub struct PeerEntry {
 }
 
 impl PeerFile {
-    /// The configurations to run, with what the rules expect of these engines. An engine that no
-    /// rule answers for is not named, which the runner counts as a failure; a file without rules
-    /// expects nothing.
+    /// The configurations to run, with what the rules expect of these engines. Where no rule answers,
+    /// nothing is expected.
     pub fn entries<'a>(
         &self,
         engines: impl IntoIterator<Item = &'a EngineId> + Clone,

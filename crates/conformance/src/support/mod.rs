@@ -7,7 +7,7 @@ mod probes;
 use std::sync::Arc;
 
 use frazil_core::target::fixtures;
-use frazil_core::{EngineId, Maturity, Unsupported};
+use frazil_core::{EngineId, Maturity, Target, Unsupported};
 use frazil_router::{Answer, Router};
 
 use crate::declare::CaseError;
@@ -74,6 +74,26 @@ impl SupportTable {
     }
 }
 
+/// The engines of a router that are made for a device of that kind: those that serve some probe there.
+/// One that serves no probe on any fixture is made for all, or nobody would ask it anything.
+///
+/// # Errors
+///
+/// As [`SupportTable::ask`].
+pub fn at_home(router: &Router, target: &Target) -> Result<Vec<EngineId>, CaseError> {
+    let probes = probes()?;
+    let serves_some = |id: &EngineId, target: Target| {
+        let target = Arc::new(target);
+        let mut asked = probes.iter().map(|probe| router.ask(id, &probe.facts, &target));
+        asked.any(|answer| matches!(answer, Answer::Served(_)))
+    };
+    let is_at_home = |id: &&EngineId| {
+        let mut elsewhere = fixtures::ALL.into_iter();
+        serves_some(id, target.clone()) || !elsewhere.any(|(_, make)| serves_some(id, make()))
+    };
+    Ok(router.engines().map(|engine| engine.id()).filter(is_at_home).cloned().collect())
+}
+
 impl EngineAnswers {
     fn note(&mut self, target: &'static str, said: Said) {
         match self.targets.last_mut() {
@@ -97,8 +117,9 @@ impl OnTarget {
 #[cfg(test)]
 mod tests {
     use frazil_core::{
-        BuildError, Candidate, Compiled, Config, DType, Device, Engine, Facts, Feature, FeatureSet,
-        Launch, Launches, Layout, Plan, RegisteredEngine, Role, Support, Target,
+        BuildError, Candidate, Compiled, Config, DType, Device, DeviceProps, Engine, Facts,
+        Feature, FeatureSet, Launch, Launches, Layout, Plan, RegisteredEngine, Role, Support,
+        Target,
     };
 
     use super::*;
@@ -106,6 +127,52 @@ mod tests {
     /// Serves these types on any device.
     #[derive(Debug)]
     struct OfTypes(&'static [DType]);
+
+    /// Serves the engine's types on the host alone.
+    #[derive(Debug)]
+    struct OnTheHost(OfTypes);
+
+    impl Engine for OnTheHost {
+        fn check_support(&self, facts: &Facts, target: &Target) -> Result<Support, Unsupported> {
+            let found = target.device.to_string();
+            match &target.device {
+                DeviceProps::Host(_) => self.0.check_support(facts, target),
+                _ => Err(Unsupported::Device { found, need: "the host" }),
+            }
+        }
+
+        fn compile(&self, plan: &Plan) -> Result<Vec<Compiled>, BuildError> {
+            self.0.compile(plan)
+        }
+
+        fn build(&self, plan: &Plan, device: &Device) -> Result<Box<dyn Launch>, BuildError> {
+            self.0.build(plan, device)
+        }
+    }
+
+    #[test]
+    fn an_engine_is_at_home_where_it_serves_and_everywhere_if_nowhere() {
+        let engine = |name: &'static str, engine: Arc<dyn Engine>| {
+            let features = FeatureSet::of(&[]);
+            let id = EngineId::new(name);
+            RegisteredEngine::new(id, features, Maturity::Simulated, "test", engine)
+        };
+        let engines = [
+            engine("test/anywhere", Arc::new(OfTypes(&[DType::F32]))),
+            engine("test/host", Arc::new(OnTheHost(OfTypes(&[DType::F32])))),
+            engine("test/none", Arc::new(OnTheHost(OfTypes(&[])))),
+        ];
+        let router = Router::over(engines).unwrap();
+        for (name, make) in fixtures::ALL {
+            let found = at_home(&router, &make()).unwrap();
+            let found: Vec<&str> = found.iter().map(EngineId::as_str).collect();
+            let expected: &[&str] = match name {
+                "host" => &["test/anywhere", "test/host", "test/none"],
+                _ => &["test/anywhere", "test/none"],
+            };
+            assert_eq!(found, expected, "{name}");
+        }
+    }
 
     impl Engine for OfTypes {
         fn check_support(&self, facts: &Facts, _: &Target) -> Result<Support, Unsupported> {
