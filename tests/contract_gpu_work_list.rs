@@ -43,6 +43,11 @@ fn the_list_is_right_for_problems_drawn_at_random() {
 }
 
 #[test]
+fn dense_sides_have_a_list_in_natural_order() {
+    or_skip!(gpu()).dense_sides_in_natural_order();
+}
+
+#[test]
 fn the_dearest_bands_come_first() {
     or_skip!(gpu()).costs_of_every_size();
 }

@@ -1,10 +1,12 @@
 // Work list: the first kernel of every execute of attention forward whose lengths lie on the
-// device.
+// device, or whose units are cut.
 //
 // Does what frazil_sdpa_seqlens does for lengths, first rows and the error word, and lists the
-// bands of all sequences, dearest first (work_list.cuh). Grid: one block of kNumThreads, whatever
-// the batch. Order is by counting: bands are counted by bucket of their cost, the counts become
-// first places, and every band takes the next place of its bucket. In a bucket the order is any.
+// bands of all sequences (work_list.cuh). Grid: one block of kNumThreads, whatever the batch.
+//
+// Dearest first, order is by counting: bands are counted by bucket of their cost, the counts become
+// first places, and every band takes the next place of its bucket. In a bucket the order is any. In
+// natural order every band knows its place, and sums of costs are taken in the two rounds instead.
 //
 // The records have room for max_bands, which is no less than what sequences have whose rows are
 // within their bounds and disjoint. Sequences that tensors lay over one another may have more: the
@@ -159,7 +161,7 @@ __device__ __forceinline__ void write_header(const WorkListParams& params,
         errors |= shared.warp_bits[warp];
         max_kv_len = max_of(max_kv_len, shared.warp_kv_lens[warp]);
     }
-    *params.seqlens.error_word = errors;
+    if (params.seqlens.error_word != nullptr) *params.seqlens.error_word = errors;
     *params.header = {static_cast<u32>(num_bands), heads_per_section(params, max_kv_len), 0, 0};
 }
 
@@ -192,8 +194,8 @@ __device__ __forceinline__ WorkRecord record_of(const WorkListParams& params, i3
             sequence.kv.start, sequence.kv.len, tiles.begin,      tiles.end};
 }
 
-// Calls `visit(record, is_live)` for the bands of this thread, which follow on one another, and
-// with no live one until every thread of the block has made as many calls.
+// Calls `visit(band_idx, record, is_live)` for the bands of this thread, which follow on one
+// another, and with no live one until every thread of the block has made as many calls.
 template <class C, class Visit>
 __device__ __forceinline__ void for_each_band(const WorkListParams& params,
                                               SharedStorage<C>& shared, i32 num_bands,
@@ -225,7 +227,7 @@ __device__ __forceinline__ void for_each_band(const WorkListParams& params,
             }
             record = record_of(params, batch_idx, sequence, band_idx - begin);
         }
-        visit(record, live);
+        visit(wide_band_idx, record, live);
     }
 }
 
@@ -254,18 +256,34 @@ __device__ __forceinline__ void order_buckets(SharedStorage<C>& shared) {
 template <class C>
 __device__ __forceinline__ void list_bands(const WorkListParams& params, SharedStorage<C>& shared,
                                            i32 num_bands) {
+    const bool is_natural = params.order == ListOrder::kNatural;
+    // In natural order: of the bands before this thread's next one, in the first round of its own.
+    i64 next_place = 0;
     // The code of the second round is that of the first, which is fetched by then.
 #pragma unroll 1
     for (int round = 0; round < 2; ++round) {
         const bool writes = round == 1;
-        for_each_band(params, shared, num_bands, [&](const WorkRecord& record, bool live) {
+        const auto visit = [&](i64 band_idx, const WorkRecord& record, bool live) {
             const u32 num_tiles = static_cast<u32>(record.tile_end - record.tile_begin);
-            const u32 place =
-                take_place(shared.next_places, cost_bucket(num_tiles + kBandCost), live);
-            if (writes && live) params.records[place] = record;
-        });
+            i64 at = band_idx;
+            if (is_natural) {
+                if (writes && live) params.places[band_idx] = next_place;
+                next_place += live ? i64{num_tiles} + 1 : 0;
+            } else {
+                at = take_place(shared.next_places, cost_bucket(num_tiles + kBandCost), live);
+            }
+            if (writes && live) params.records[at] = record;
+        };
+        for_each_band(params, shared, num_bands, visit);
         __syncthreads();
-        if (!writes) order_buckets(shared);
+        if (writes) break;
+        if (is_natural) {
+            const BlockSum sum = block_sum(next_place, shared.warp_sums);
+            next_place = sum.before;
+            if (threadIdx.x == 0) params.places[num_bands] = sum.total;
+        } else {
+            order_buckets(shared);
+        }
         __syncthreads();
     }
 }

@@ -3,8 +3,10 @@
 //
 // A band is a run of `band_tokens` queries of one sequence; a unit is a band and a head unit, of
 // which there are num_kv_heads * num_runs (`Heads`). frazil_sdpa_work_list writes one record for
-// each band that has a query, dearest first, so no unit stands for dead space; the blocks of a
-// capped grid claim units in that order.
+// each band that has a query, so no unit stands for dead space. Dearest first: the blocks of a
+// capped grid claim units in that order. In natural order, band after band of sequence after
+// sequence: units are cut into pieces of equal cost (ranges.cuh), found by the sums of costs that
+// are written too.
 //
 // The structs are mirrored in crates/cuda/src/work_list/params.rs.
 
@@ -36,9 +38,11 @@ struct alignas(16) WorkListHeader {
 };
 static_assert(sizeof(WorkListHeader) == 16, "one load");
 
+enum class ListOrder : u32 { kDearestFirst = 0, kNatural = 1 };
+
 // What frazil_sdpa_work_list takes.
 struct WorkListParams {
-    SeqlensParams seqlens;  // with no element offsets
+    SeqlensParams seqlens;  // with no element offsets; no error word where both sides are dense
     Band band;
     Divisor band_tokens;
     Divisor block_n;  // keys of a tile
@@ -48,9 +52,12 @@ struct WorkListParams {
     u32 num_runs;          // head units of a KV head
     u32 keys_per_section;  // of one KV head, that units which run together may read
     i32 max_bands;         // records that there is room for
-    i32* first_bands;      // [B + 1]: scratch, for batches that do not fit shared memory
+    ListOrder order;
+    u32 unused;
+    i32* first_bands;  // [B + 1]: scratch, for batches that do not fit shared memory
     WorkListHeader* header;
     WorkRecord* records;
+    i64* places;  // [max_bands + 1], in natural order: tiles and 1 of all bands before
 };
 
 // What a band costs beside its tiles, in tiles.

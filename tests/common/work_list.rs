@@ -9,7 +9,7 @@ use frazil::{Align, Band, Facts, LengthBounds, Plan};
 use frazil_conformance::cuda::SetupEngine;
 use frazil_conformance::memory::DeviceMemory;
 use frazil_conformance::seqlens::{Content, Form, Harm, Problem, SideProblem};
-use frazil_conformance::work_list::{Cut, Listed};
+use frazil_conformance::work_list::{Cut, Listed, Order};
 use frazil_cuda::Artifacts;
 use frazil_cuda::sim::Simulation;
 use frazil_cuda::work_list::SHARED_SEQUENCES;
@@ -40,17 +40,17 @@ fn bands() -> Vec<Option<Band>> {
     [Align::TopLeft, Align::BottomRight].into_iter().flat_map(of).chain([None]).collect()
 }
 
-/// Cuts of every kind: tokens to a band, keys to a tile, runs, and sections of one head, a few, all.
+const ORDERS: [Order; 2] = [Order::DearestFirst, Order::Natural];
+
+/// Cuts of every kind: tokens to a band, keys to a tile, runs, and sections of one head, a few, all;
+/// each in both orders.
 fn cuts() -> Vec<Cut> {
-    let cut = |(band_tokens, block_n, num_runs, section_bytes)| Cut {
-        band_tokens,
-        block_n,
-        num_runs,
-        section_bytes,
+    let cut = |(band_tokens, block_n, num_runs, section_bytes)| {
+        ORDERS.map(|order| Cut { band_tokens, block_n, num_runs, section_bytes, order })
     };
     let cuts =
         [(1, 1, 1, 0), (16, 64, 3, 32 << 20), (128, 3, 1, 700), (1, 2, 2, 1500), (3, 1, 5, 32)];
-    cuts.map(cut).to_vec()
+    cuts.map(cut).concat()
 }
 
 /// What a few values take in turn, whatever is taken of the others.
@@ -155,7 +155,9 @@ impl Lists {
             kv: packed(Content::PackedLengths(kv), 1 << 17),
         };
         let listed = (3..).zip(bands()).map(|(times, band)| {
-            let cut = Cut { band_tokens: 16, block_n: 5, num_runs: 1, section_bytes: 200_000 };
+            let order = Order::DearestFirst;
+            let cut =
+                Cut { band_tokens: 16, block_n: 5, num_runs: 1, section_bytes: 200_000, order };
             let listed = self.check(&problem(lengths(1), lengths(times), band), cut);
             assert!(listed.num_bands > 1000, "{listed:?}");
             listed.num_classes
@@ -169,7 +171,8 @@ impl Lists {
 
     /// Sections are cut for it, whichever round of the block meets it.
     pub(crate) fn the_longest_sequence(&self) {
-        let cut = Cut { band_tokens: 2, block_n: 3, num_runs: 2, section_bytes: 2600 };
+        let order = Order::DearestFirst;
+        let cut = Cut { band_tokens: 2, block_n: 3, num_runs: 2, section_bytes: 2600, order };
         for at in [0, 600, 1099] {
             let mut lengths = vec![1; 1100];
             lengths[at] = 20;
@@ -184,6 +187,21 @@ impl Lists {
             // 640 bytes a head.
             assert_eq!(problem.work_list(&cut, 2000).heads_per_section, 2 * 4);
             self.check(&problem, cut);
+        }
+    }
+
+    /// Units are cut where no length lies on the device too.
+    pub(crate) fn dense_sides_in_natural_order(&self) {
+        let cuts = cuts().into_iter().filter(|cut| cut.order == Order::Natural);
+        for (at, (cut, batch)) in cuts.zip([0, 1, 33, 700, 1500]).enumerate() {
+            for band in bands() {
+                let dense = (Form::Dense, Harm::None);
+                let problem = Problem::hostile(batch, dense, dense, at as u64);
+                let plan = self.plan(&problem, cut);
+                assert_eq!(plan.error_word(), None);
+                let listed = self.check(&Problem { band, num_heads: 3, ..problem }, cut);
+                assert_eq!((listed.num_bands > 0, listed.is_clipped), (batch > 0, false));
+            }
         }
     }
 
@@ -205,12 +223,13 @@ impl Lists {
     pub(crate) fn drawn_problems(&self, cases: u32) {
         let harm = || select(&Harm::ALL[..]);
         let sides = (select(forms().collect::<Vec<_>>()), harm(), harm());
-        let cut = (1..40_u32, 1..9_u32, 1..4_u32, 0..4000_u64).prop_map(
-            |(band_tokens, block_n, num_runs, section_bytes)| Cut {
+        let cut = (1..40_u32, 1..9_u32, 1..4_u32, 0..4000_u64, select(&ORDERS[..])).prop_map(
+            |(band_tokens, block_n, num_runs, section_bytes, order)| Cut {
                 band_tokens,
                 block_n,
                 num_runs,
                 section_bytes,
+                order,
             },
         );
         let bound = || proptest::option::of(0..12_u32);
@@ -237,9 +256,9 @@ impl Lists {
             let prefix = (0..=batch).map(|at| if at % 2 == 0 { 0 } else { 64 }).collect();
             let starts = (0..batch).map(|at| at % 3).collect();
             let lengths = vec![61; batch as usize];
-            for content in
-                [Content::PackedPrefix(prefix), Content::PackedStarts { starts, lengths }]
-            {
+            let contents =
+                [Content::PackedPrefix(prefix), Content::PackedStarts { starts, lengths }];
+            for (content, order) in contents.into_iter().zip(ORDERS) {
                 let problem = Problem {
                     batch: batch as u64,
                     spare_batch: 0,
@@ -248,7 +267,7 @@ impl Lists {
                     q: packed(content, 64),
                     kv: packed(Content::PackedPrefix((0..=batch).collect()), 2000),
                 };
-                let cut = Cut { band_tokens: 4, block_n: 16, num_runs: 1, section_bytes: 0 };
+                let cut = Cut { band_tokens: 4, block_n: 16, num_runs: 1, section_bytes: 0, order };
                 assert!(self.check(&problem, cut).is_clipped);
                 let wide = Cut { band_tokens: 64, ..cut };
                 // One band each, and disjoint sequences would be no more than rows.

@@ -7,14 +7,22 @@ use std::sync::Arc;
 
 use frazil_conformance::cuda::{SetupEngine, WORK_LIST_ENGINE};
 use frazil_conformance::seqlens::{Content, Problem, SideProblem};
-use frazil_conformance::work_list::{Cut, Fault, ListedBand};
+use frazil_conformance::work_list::{Cut, Fault, ListedBand, Order};
 use frazil_core::target::fixtures;
 use frazil_core::{Align, Band, Facts, Launches, LengthBounds, Plan, Version};
 use frazil_cuda::compile::Forbidden;
 use frazil_cuda::nvrtc::Build;
 use frazil_cuda::{Artifacts, work_list};
 
-const CUT: Cut = Cut { band_tokens: 3, block_n: 2, num_runs: 2, section_bytes: 1 << 20 };
+const CUT: Cut = Cut {
+    band_tokens: 3,
+    block_n: 2,
+    num_runs: 2,
+    section_bytes: 1 << 20,
+    order: Order::DearestFirst,
+};
+
+const NATURAL: Cut = Cut { order: Order::Natural, ..CUT };
 
 fn side(content: Content) -> SideProblem {
     SideProblem {
@@ -39,11 +47,11 @@ fn problem() -> Problem {
     }
 }
 
-fn plan(problem: &Problem) -> Plan {
+fn plan(problem: &Problem, cut: Cut) -> Plan {
     let build = Build { version: Version::new(13, 0, 0), library_bytes: 1 };
     let artifacts = Arc::new(Artifacts::new(Arc::new(Forbidden(build)), None));
     let facts = Arc::new(Facts::read(&problem.graph().unwrap()).unwrap());
-    let engine = Arc::new(SetupEngine::listing(artifacts, CUT));
+    let engine = Arc::new(SetupEngine::listing(artifacts, cut));
     engine.ask(&facts, &Arc::new(fixtures::sm90())).unwrap().remove(0)
 }
 
@@ -59,7 +67,16 @@ fn workspace(problem: &Problem, plan: &Plan, bands: &[ListedBand]) -> Vec<u8> {
     let header = [u32::try_from(bands.len()).unwrap(), 6, 0, 0];
     let header = header.map(u32::to_le_bytes).concat();
     let records: Vec<u8> = bands.iter().flat_map(words).flat_map(i32::to_le_bytes).collect();
-    for (name, bytes) in [("work_list_header", header), ("work_list_records", records)] {
+    let mut parts = vec![("work_list_header", header), ("work_list_records", records)];
+    if plan.workspace().regions().any(|(name, _)| name == "work_list_places") {
+        // Of all bands before the first, the second, ...
+        let mut places = vec![0_i64];
+        for band in bands {
+            places.push(places[places.len() - 1] + i64::from(band.tile_end - band.tile_begin + 1));
+        }
+        parts.push(("work_list_places", places.into_iter().flat_map(i64::to_le_bytes).collect()));
+    }
+    for (name, bytes) in parts {
         let at = usize::try_from(offset(plan, name)).unwrap();
         image[at..at + bytes.len()].copy_from_slice(&bytes);
     }
@@ -78,11 +95,15 @@ fn bands(problem: &Problem) -> Vec<ListedBand> {
 }
 
 fn judge(bands: &[ListedBand], harm: impl Fn(&Plan, &mut [u8])) -> Result<(), Fault> {
+    judge_in(CUT, bands, harm)
+}
+
+fn judge_in(cut: Cut, bands: &[ListedBand], harm: impl Fn(&Plan, &mut [u8])) -> Result<(), Fault> {
     let problem = problem();
-    let plan = plan(&problem);
+    let plan = plan(&problem, cut);
     let mut image = workspace(&problem, &plan, bands);
     harm(&plan, &mut image);
-    problem.check_work_list(&plan, &CUT, 1024, &image).map(|_| ())
+    problem.check_work_list(&plan, &cut, 1024, &image).map(|_| ())
 }
 
 fn nothing(_: &Plan, _: &mut [u8]) {}
@@ -104,6 +125,34 @@ fn a_band_in_the_wrong_place_is_found() {
     assert_ne!(bands[0].cost_class(), bands[last].cost_class());
     bands.swap(0, last);
     assert!(matches!(judge(&bands, nothing), Err(Fault::Order { at: 1, .. })));
+}
+
+/// Also of bands that cost alike.
+#[test]
+fn in_natural_order_two_bands_that_are_swapped_are_found() {
+    let bands = problem().work_list(&NATURAL, 100).bands;
+    judge_in(NATURAL, &bands, nothing).unwrap();
+    for at in 1..bands.len() {
+        let mut bands = bands.clone();
+        bands.swap(at - 1, at);
+        let fault = judge_in(NATURAL, &bands, nothing).unwrap_err();
+        assert!(matches!(fault, Fault::Order { at: found, .. } if found == at - 1), "{fault}");
+    }
+}
+
+/// The first, one amid them, the sum of all, and one past it, which nothing may write.
+#[test]
+fn in_natural_order_a_place_that_is_wrong_is_found() {
+    let bands = problem().work_list(&NATURAL, 100).bands;
+    for place in [0, 3, bands.len(), bands.len() + 1] {
+        let at = 8 * place as u64;
+        let harm = |plan: &Plan, image: &mut [u8]| {
+            image[usize::try_from(offset(plan, "work_list_places") + at).unwrap()] ^= 1;
+        };
+        let found = judge_in(NATURAL, &bands, harm).unwrap_err();
+        let Fault::Byte { region, at: found_at, .. } = found else { panic!("{found}") };
+        assert_eq!((region.as_str(), found_at), ("work_list_places", at));
+    }
 }
 
 #[test]
@@ -137,7 +186,7 @@ fn a_byte_that_is_wrong_is_found_wherever_it_is() {
     let places = [
         ("work_list_records", past, "work_list_records", past),
         ("q_lengths", 4, "q_lengths", 4),
-        ("q_lengths", 16, "padding", offset(&plan(&problem()), "q_lengths") + 16),
+        ("q_lengths", 16, "padding", offset(&plan(&problem(), CUT), "q_lengths") + 16),
         ("error_word", 0, "error_word", 0),
     ];
     for (name, at, region, expected_at) in places {
@@ -156,7 +205,7 @@ fn a_byte_that_is_wrong_is_found_wherever_it_is() {
 
 #[test]
 fn the_plan_promises_the_lists_kernel_alone() {
-    let plan = plan(&problem());
+    let plan = plan(&problem(), CUT);
     assert_eq!(*plan.engine(), WORK_LIST_ENGINE);
     assert_eq!(*plan.launches(), Launches::Own(vec![work_list::KERNEL.into()]));
     assert_eq!((plan.error_word(), plan.config()), (Some(0), &work_list::config()));

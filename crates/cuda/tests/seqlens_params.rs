@@ -21,8 +21,8 @@ impl Kernel for Setup {
         Seqlens::of(facts, &OFFSETS, layout).map(Self)
     }
 
-    fn error_word(&self) -> Region {
-        self.0.error_word()
+    fn error_word(&self) -> Option<Region> {
+        Some(self.0.error_word())
     }
 
     fn params(&self, call: &Call<'_>) -> Params {

@@ -9,8 +9,8 @@ mod recorder;
 use frazil_conformance::seqlens::{Content, Form as Of, Harm, Problem, SideProblem};
 use frazil_core::{Align, Band, Call, Facts, Layout, LengthBounds, Region, SdpaFwdFacts};
 use frazil_cuda::Divisor;
-use frazil_cuda::seqlens::Form;
-use frazil_cuda::work_list::{Bands, Params, SHARED_SEQUENCES, WorkList};
+use frazil_cuda::seqlens::{Form, Seqlens};
+use frazil_cuda::work_list::{Bands, Order, Params, SHARED_SEQUENCES, WorkList};
 use recorder::Kernel;
 
 const BANDS: Bands = Bands { band_tokens: 16, block_n: 48, num_runs: 3, section_bytes: 1 << 20 };
@@ -30,8 +30,27 @@ impl Kernel for List {
         WorkList::of(facts, &BANDS, layout).map(Self)
     }
 
-    fn error_word(&self) -> Region {
-        self.0.seqlens().error_word()
+    fn error_word(&self) -> Option<Region> {
+        self.0.seqlens().map(Seqlens::error_word)
+    }
+
+    fn params(&self, call: &Call<'_>) -> Params {
+        self.0.params(call)
+    }
+}
+
+/// The same in natural order.
+struct Natural(WorkList);
+
+impl Kernel for Natural {
+    type Params = Params;
+
+    fn of(facts: &SdpaFwdFacts, layout: &mut Layout) -> Option<Self> {
+        Some(Self(WorkList::in_natural_order(facts, &BANDS, layout)))
+    }
+
+    fn error_word(&self) -> Option<Region> {
+        self.0.seqlens().map(Seqlens::error_word)
     }
 
     fn params(&self, call: &Call<'_>) -> Params {
@@ -175,4 +194,36 @@ fn where_no_side_has_lengths_nothing_is_added() {
     let dense = problem(Of::Dense, Of::Dense);
     assert_eq!(dense.kv.content, Content::Dense);
     assert!(list_of(&dense, &BANDS).is_none());
+}
+
+#[test]
+fn a_list_in_natural_order_has_places_too() {
+    let problem = problem(Of::PackedPrefix, Of::Paged);
+    let (dearest, mut regions) = params(&problem);
+    assert_eq!((dearest.order, dearest.places), (Order::DearestFirst, 0));
+    let (found, natural) = recorder::params_of::<Natural>(&problem);
+    let max_bands = found.max_bands.unsigned_abs();
+    regions.push(("work_list_places", 8 * (u64::from(max_bands) + 1)));
+    assert_eq!(natural, regions);
+    assert_eq!((found.order, found.max_bands), (Order::Natural, dearest.max_bands));
+    assert!(found.places != 0 && found.seqlens.error_word != 0);
+}
+
+#[test]
+fn two_dense_sides_have_a_list_in_natural_order_and_no_error_word() {
+    let mut problem = problem(Of::Dense, Of::Dense);
+    (problem.q.rows, problem.q.spare_rows, problem.spare_batch) = ([33; 3], 5, 2);
+    let (found, regions) = recorder::params_of::<Natural>(&problem);
+    // Seven sequences of 38 queries are declared.
+    let num_bands = 7 * 3;
+    let expected = [
+        ("work_list_header", 16),
+        ("work_list_records", num_bands * 32),
+        ("work_list_places", (num_bands + 1) * 8),
+    ];
+    assert_eq!(regions, expected);
+    let kv_rows = i32::try_from(problem.kv.rows[0]).unwrap();
+    assert_eq!((found.q_rows, found.kv_rows, found.seqlens.batch), (33, kv_rows, 5));
+    assert_eq!((found.seqlens.q.form, found.seqlens.kv.form), (Form::Dense, Form::Dense));
+    assert_eq!(found.seqlens.error_word, 0);
 }

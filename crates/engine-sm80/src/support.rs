@@ -9,7 +9,7 @@ use frazil_core::{
 use frazil_cuda::ImageKind;
 use frazil_cuda::compile::{Arch, Request, gate};
 use frazil_cuda::sdpa_fwd::{Operands, Packing, SetupRegions, SideRegions};
-use frazil_cuda::seqlens::SeqlensSide;
+use frazil_cuda::seqlens::{Seqlens, SeqlensSide};
 use frazil_cuda::work_list::{self, Bands, SECTION_BYTES, WorkList};
 
 use crate::config::{MAX_HEAD_DIM, Tile};
@@ -67,7 +67,8 @@ impl Offer {
             Order::Listed { list, .. } => Some(&**list),
             Order::Counted(_) => None,
         };
-        let operands = Operands::of(facts, packing, list.map(setup_regions));
+        let seqlens = list.and_then(WorkList::seqlens);
+        let operands = Operands::of(facts, packing, seqlens.map(setup_regions));
         let mut launches = vec![launch::KERNEL.into()];
         if list.is_some() {
             launches.insert(0, work_list::KERNEL.into());
@@ -75,7 +76,7 @@ impl Offer {
         let candidate = Candidate {
             config: tile.config(facts),
             launches: Launches::Own(launches),
-            error_word: list.map(|list| list.seqlens().error_word().offset()),
+            error_word: seqlens.map(|seqlens| seqlens.error_word().offset()),
             overrides: Some(override_rules()),
             workspace,
         };
@@ -131,9 +132,8 @@ impl Order {
 }
 
 /// Where the list's kernel leaves bounded lengths.
-fn setup_regions(list: &WorkList) -> SetupRegions {
+fn setup_regions(seqlens: &Seqlens) -> SetupRegions {
     let side = |side: &SeqlensSide| SideRegions { lengths: side.lengths(), starts: side.starts() };
-    let seqlens = list.seqlens();
     SetupRegions {
         error_word: seqlens.error_word(),
         q: seqlens.q().map(side),

@@ -18,7 +18,7 @@ use frazil_cuda::seqlens::{self, Seqlens, SeqlensKernel};
 use frazil_cuda::work_list::{self, Bands, WorkList, WorkListKernel};
 use frazil_cuda::{Artifact, Artifacts, CudaDevice, DriverCalls, ImageKind, LoadError};
 
-use crate::work_list::Cut;
+use crate::work_list::{Cut, Order};
 
 /// Name of the engine of packed-length setup.
 pub const SETUP_ENGINE: EngineId = EngineId::new("conformance/seqlens-only");
@@ -26,8 +26,8 @@ pub const SETUP_ENGINE: EngineId = EngineId::new("conformance/seqlens-only");
 /// Name of the engine of the work list.
 pub const WORK_LIST_ENGINE: EngineId = EngineId::new("conformance/work-list-only");
 
-/// Serves attention forward with device lengths by leaving in its workspace where the rows lie:
-/// `q_lengths`, `q_starts`, …, and of a list the bands; O is not written.
+/// Serves attention forward with device lengths, and for a list in natural order any, by leaving in its
+/// workspace where the rows lie: `q_lengths`, `q_starts`, …, and of a list the bands; O is not written.
 #[derive(Clone, Debug)]
 pub struct SetupEngine {
     artifacts: Arc<Artifacts>,
@@ -38,7 +38,7 @@ pub struct SetupEngine {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Seqlens,
-    WorkList(Bands),
+    WorkList(Bands, Order),
 }
 
 /// Everything that is packed and so has element offsets.
@@ -58,9 +58,9 @@ impl SetupEngine {
 
     /// The engine of the work list, as a router takes it.
     pub fn listing(artifacts: Arc<Artifacts>, cut: Cut) -> RegisteredEngine {
-        let Cut { band_tokens, block_n, num_runs, section_bytes } = cut;
+        let Cut { band_tokens, block_n, num_runs, section_bytes, order } = cut;
         let bands = Bands { band_tokens, block_n, num_runs, section_bytes };
-        Self { artifacts, kind: Kind::WorkList(bands) }.register(WORK_LIST_ENGINE)
+        Self { artifacts, kind: Kind::WorkList(bands, order) }.register(WORK_LIST_ENGINE)
     }
 
     fn register(self, id: EngineId) -> RegisteredEngine {
@@ -86,7 +86,7 @@ impl SetupEngine {
             config,
             workspace,
             launches: Launches::Own(vec![kernel.into()]),
-            error_word: Some(setup.seqlens().error_word().offset()),
+            error_word: setup.seqlens().map(|sides| sides.error_word().offset()),
             overrides: Some(OverrideRules::default()),
         };
         Ok((candidate, setup))
@@ -109,28 +109,33 @@ impl Kind {
     fn oldest_nvrtc(self) -> frazil_core::Version {
         match self {
             Self::Seqlens => seqlens::OLDEST_NVRTC,
-            Self::WorkList(_) => work_list::OLDEST_NVRTC,
+            Self::WorkList(..) => work_list::OLDEST_NVRTC,
         }
     }
 
     fn kernel(self) -> (Config, &'static str) {
         match self {
             Self::Seqlens => (seqlens::config(), seqlens::KERNEL),
-            Self::WorkList(_) => (work_list::config(), work_list::KERNEL),
+            Self::WorkList(..) => (work_list::config(), work_list::KERNEL),
         }
     }
 
     fn request(self, arch: Arch, kind: ImageKind) -> Request {
         match self {
             Self::Seqlens => seqlens::request(arch, kind),
-            Self::WorkList(_) => work_list::request(arch, kind),
+            Self::WorkList(..) => work_list::request(arch, kind),
         }
     }
 
     fn setup(&self, facts: &SdpaFwdFacts, workspace: &mut Layout) -> Option<Setup> {
         match self {
             Self::Seqlens => Seqlens::of(facts, &ELEMENT_OFFSETS, workspace).map(Setup::Seqlens),
-            Self::WorkList(bands) => WorkList::of(facts, bands, workspace).map(Setup::WorkList),
+            Self::WorkList(bands, Order::DearestFirst) => {
+                WorkList::of(facts, bands, workspace).map(Setup::WorkList)
+            }
+            Self::WorkList(bands, Order::Natural) => {
+                Some(Setup::WorkList(WorkList::in_natural_order(facts, bands, workspace)))
+            }
         }
     }
 }
@@ -142,9 +147,9 @@ enum Setup {
 }
 
 impl Setup {
-    fn seqlens(&self) -> &Seqlens {
+    fn seqlens(&self) -> Option<&Seqlens> {
         match self {
-            Self::Seqlens(setup) => setup,
+            Self::Seqlens(setup) => Some(setup),
             Self::WorkList(list) => list.seqlens(),
         }
     }

@@ -2,7 +2,7 @@
 
 use frazil_core::{ErrorWord, GeometryError, Plan, Region};
 
-use super::{Cut, ListedBand, WorkList};
+use super::{Cut, ListedBand, Order, WorkList};
 use crate::seqlens::Problem;
 
 /// What is wrong with a list.
@@ -33,8 +33,8 @@ pub enum Fault {
         /// One of them.
         first: Option<ListedBand>,
     },
-    /// A band stands before one that costs more.
-    #[error("record {at} costs more than the one before it: {band:?}")]
+    /// A band stands before one that costs more or, in natural order, where another one should.
+    #[error("record {at} should not stand there: {band:?}")]
     Order {
         /// Where it stands.
         at: usize,
@@ -73,7 +73,8 @@ impl Problem {
     /// | region | holds, beside those of [`Problem::expected_workspace`] |
     /// |---|---|
     /// | `work_list_header` | four `u32`: bands, head units of a section, 0, 0 |
-    /// | `work_list_records` | eight `i32` for each band, as [`ListedBand`], dearest first |
+    /// | `work_list_records` | eight `i32` for each band, as [`ListedBand`], in the order of the cut |
+    /// | `work_list_places` | in natural order: int64, as [`WorkList::places`] |
     /// | `band_prefix` | where the batch is greater than `shared_sequences`: int32, bands before each sequence and of all |
     ///
     /// # Errors
@@ -94,7 +95,7 @@ impl Problem {
         let expected = self.work_list(cut, index(records.bytes() / RECORD_BYTES));
         check_header(&expected, part(workspace, header))?;
         let found = read_bands(part(workspace, records), expected.bands.len());
-        check_bands(&expected, &found)?;
+        check_bands(&expected, &found, cut.order)?;
         let mut image = self.expected_workspace(plan)?;
         let mut put = |region: Region, bytes: &[u8]| {
             image[index(region.offset())..][..bytes.len()].copy_from_slice(bytes);
@@ -105,6 +106,10 @@ impl Problem {
         if expected.is_clipped {
             let word = self.error_word().with(ErrorWord::Q_ROWS);
             put(region("error_word")?, &word.0.to_le_bytes());
+        }
+        if cut.order == Order::Natural {
+            let places: Vec<u8> = expected.places().iter().flat_map(|n| n.to_le_bytes()).collect();
+            put(region("work_list_places")?, &places);
         }
         if self.batch > shared_sequences {
             let bytes: Vec<u8> =
@@ -148,8 +153,12 @@ fn read_bands(records: &[u8], count: usize) -> Vec<ListedBand> {
     bands.map(band).collect()
 }
 
-/// The same bands, each once, none before one that costs more.
-pub(super) fn check_bands(expected: &WorkList, found: &[ListedBand]) -> Result<(), Fault> {
+/// The same bands, each once, none before one that costs more or, in natural order, in the same order.
+pub(super) fn check_bands(
+    expected: &WorkList,
+    found: &[ListedBand],
+    order: Order,
+) -> Result<(), Fault> {
     let sorted = |bands: &[ListedBand]| {
         let mut bands = bands.to_vec();
         bands.sort_unstable();
@@ -165,8 +174,11 @@ pub(super) fn check_bands(expected: &WorkList, found: &[ListedBand]) -> Result<(
         let first = missing.first().or(foreign.first()).copied();
         return Err(Fault::Bands { missing: missing.len(), foreign: foreign.len(), first });
     }
-    let dearer = |at: &usize| found[at - 1].cost_class() < found[*at].cost_class();
-    match (1..found.len()).find(dearer) {
+    let is_misplaced = |at: &usize| match order {
+        Order::DearestFirst => *at > 0 && found[at - 1].cost_class() < found[*at].cost_class(),
+        Order::Natural => found[*at] != expected.bands[*at],
+    };
+    match (0..found.len()).find(is_misplaced) {
         Some(at) => Err(Fault::Order { at, band: found[at] }),
         None => Ok(()),
     }

@@ -1,8 +1,8 @@
 //! The work list: what a kernel must make of a call for those that attend.
 //!
 //! [`Problem::work_list`] is the answer, from the contract's definition of a band and one query at a
-//! time; [`Problem::check_work_list`] compares a workspace with it. Bands are compared as a set, for
-//! their order is free where they cost alike.
+//! time; [`Problem::check_work_list`] compares a workspace with it. Dearest first, bands are compared as
+//! a set, for their order is free where they cost alike.
 
 mod check;
 
@@ -12,7 +12,16 @@ pub use check::{Fault, Listed};
 
 use crate::seqlens::{HEAD_DIM, Placed, Problem, SideProblem};
 
-/// How an engine cuts sequences into bands and keys into tiles.
+/// In which order bands are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By cost; of bands that cost alike in any order.
+    DearestFirst,
+    /// As [`WorkList::bands`], with the sums of what they cost.
+    Natural,
+}
+
+/// How an engine cuts sequences into bands and keys into tiles, and lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Queries of a band.
@@ -23,6 +32,8 @@ pub struct Cut {
     pub num_runs: u32,
     /// Bytes of keys and values that units which run together may read.
     pub section_bytes: u64,
+    /// In which order.
+    pub order: Order,
 }
 
 /// A band and the tiles of keys that its queries see.
@@ -57,6 +68,20 @@ pub struct WorkList {
     pub heads_per_section: u32,
     /// There are bands that have no room.
     pub is_clipped: bool,
+}
+
+impl WorkList {
+    /// In natural order, the places of the bands before each and of all: one for every tile of a band,
+    /// and one more.
+    pub fn places(&self) -> Vec<i64> {
+        let mut places = vec![0];
+        let mut sum = 0;
+        for band in &self.bands {
+            sum += i64::from(band.tile_end) - i64::from(band.tile_begin) + 1;
+            places.push(sum);
+        }
+        places
+    }
 }
 
 impl ListedBand {
@@ -183,7 +208,13 @@ mod tests {
         }
     }
 
-    const CUT: Cut = Cut { band_tokens: 2, block_n: 3, num_runs: 2, section_bytes: 1 << 20 };
+    const CUT: Cut = Cut {
+        band_tokens: 2,
+        block_n: 3,
+        num_runs: 2,
+        section_bytes: 1 << 20,
+        order: Order::DearestFirst,
+    };
 
     fn of(band: Option<Band>) -> Vec<[i32; 4]> {
         let list = problem(band).work_list(&CUT, 100);
@@ -210,6 +241,14 @@ mod tests {
         let last = list.bands[4];
         assert_eq!([last.q_start, last.q_len, last.kv_start, last.kv_len], [5, 3, 9, 8]);
         assert!(!list.is_clipped);
+    }
+
+    /// The bands of the first sequence see nothing, those of the third all three tiles.
+    #[test]
+    fn places_are_sums_of_tiles_and_one() {
+        assert_eq!(problem(None).work_list(&CUT, 100).places(), [0, 1, 2, 3, 7, 11]);
+        assert_eq!(problem(None).work_list(&CUT, 4).places(), [0, 1, 2, 3, 7]);
+        assert_eq!(problem(None).work_list(&CUT, 0).places(), [0]);
     }
 
     #[test]

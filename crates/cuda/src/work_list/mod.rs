@@ -1,8 +1,9 @@
-//! The work list: the first kernel of every execute of attention forward that device tensors steer.
+//! The work list: the first kernel of every execute of attention forward that device tensors steer,
+//! or whose units are cut.
 //!
 //! One block does what packed-length setup does, and lists the bands of all sequences, dearest first
-//! (`kernels/common/sdpa_work_list.cu`). Sizes are values, so one artifact for each target serves
-//! every plan.
+//! or in natural order (`kernels/common/sdpa_work_list.cu`). Sizes and order are values, so one
+//! artifact for each target serves every plan.
 
 mod launch;
 mod params;
@@ -10,10 +11,10 @@ mod params;
 use frazil_core::{Call, Config, Layout, Region, Role, SdpaFwdFacts, SideFacts};
 
 pub use launch::{OLDEST_NVRTC, WorkListKernel, request};
-pub use params::{Band, Header, Params, Record};
+pub use params::{Band, Header, Order, Params, Record};
 
 use crate::Divisor;
-use crate::seqlens::Seqlens;
+use crate::seqlens::{self, Seqlens, SideParams};
 
 /// Symbol of the kernel, as [`Launches`](frazil_core::Launches) names it.
 pub const KERNEL: &str = "frazil_sdpa_work_list";
@@ -65,11 +66,14 @@ pub struct Bands {
 /// The list of one plan: where it is written, and what its kernel is launched with.
 #[derive(Clone, Debug)]
 pub struct WorkList {
-    seqlens: Seqlens,
+    /// None where both sides are dense.
+    seqlens: Option<Seqlens>,
     /// None where the batch fits shared memory.
     first_bands: Option<Region>,
     header: Region,
     records: Region,
+    /// In natural order.
+    places: Option<Region>,
     max_bands: u64,
     sizes: Sizes,
     is_dense: IsDense,
@@ -94,8 +98,8 @@ struct IsDense {
 }
 
 impl WorkList {
-    /// Adds its regions to a plan's workspace; `None` where no side has device lengths, and nothing
-    /// is added.
+    /// Dearest first: adds its regions to a plan's workspace; `None` where no side has device
+    /// lengths, and nothing is added.
     ///
     /// | region | holds |
     /// |---|---|
@@ -112,6 +116,33 @@ impl WorkList {
     /// If a size of `bands` is 0 or does not fit 31 bits.
     pub fn of(facts: &SdpaFwdFacts, bands: &Bands, layout: &mut Layout) -> Option<Self> {
         let seqlens = Seqlens::of(facts, &[], layout)?;
+        Some(Self::with(facts, bands, Some(seqlens), layout))
+    }
+
+    /// In natural order, for units that are cut into pieces; also where no side has device lengths,
+    /// and then with no region of [`Seqlens::of`].
+    ///
+    /// | region | holds, beside those of [`WorkList::of`] |
+    /// |---|---|
+    /// | `work_list_records` | a [`Record`] for each band, by sequence and query |
+    /// | `work_list_places` | int64, `max_bands + 1`: tiles and 1 of all bands before, then of all |
+    ///
+    /// # Panics
+    ///
+    /// As [`WorkList::of`].
+    pub fn in_natural_order(facts: &SdpaFwdFacts, bands: &Bands, layout: &mut Layout) -> Self {
+        let seqlens = Seqlens::of(facts, &[], layout);
+        let list = Self::with(facts, bands, seqlens, layout);
+        let places_bytes = list.max_bands.saturating_add(1).saturating_mul(8);
+        Self { places: Some(layout.region("work_list_places", places_bytes)), ..list }
+    }
+
+    fn with(
+        facts: &SdpaFwdFacts,
+        bands: &Bands,
+        seqlens: Option<Seqlens>,
+        layout: &mut Layout,
+    ) -> Self {
         let shape = facts.shape();
         let in_workspace = shape.batch > SHARED_SEQUENCES.into();
         let prefix_bytes = shape.batch.saturating_add(1).saturating_mul(4);
@@ -130,12 +161,13 @@ impl WorkList {
         };
         let is_dense =
             IsDense { q: !facts.q_side().has_lengths(), kv: !facts.kv_side().has_lengths() };
-        Some(Self { seqlens, first_bands, header, records, max_bands, sizes, is_dense })
+        Self { seqlens, first_bands, header, records, places: None, max_bands, sizes, is_dense }
     }
 
-    /// Error word, bounded lengths and first rows, which the kernel writes too.
-    pub fn seqlens(&self) -> &Seqlens {
-        &self.seqlens
+    /// Error word, bounded lengths and first rows, which the kernel writes too; `None` where no side
+    /// has device lengths.
+    pub fn seqlens(&self) -> Option<&Seqlens> {
+        self.seqlens.as_ref()
     }
 
     /// A [`Header`].
@@ -146,6 +178,11 @@ impl WorkList {
     /// [`Record`]s: as many as the header says, in room for [`max_bands`](Self::max_bands).
     pub fn records(&self) -> Region {
         self.records
+    }
+
+    /// int64 `[bands + 1]`: places of the bands before, for one head unit; of a list in natural order.
+    pub fn places(&self) -> Option<Region> {
+        self.places
     }
 
     /// The most bands that disjoint sequences within their bounds can have, under any override.
@@ -162,7 +199,7 @@ impl WorkList {
         let Sizes { band, band_tokens, block_n, num_kv_heads, num_runs, keys_per_section } =
             self.sizes;
         Params {
-            seqlens: self.seqlens.params(call),
+            seqlens: self.seqlens.as_ref().map_or_else(|| dense(call), |sides| sides.params(call)),
             band,
             band_tokens,
             block_n,
@@ -172,10 +209,24 @@ impl WorkList {
             num_runs,
             keys_per_section,
             max_bands: signed(self.max_bands),
+            order: if self.places.is_some() { Order::Natural } else { Order::DearestFirst },
+            unused: 0,
             first_bands: self.first_bands.map_or(0, |region| call.region(region)),
             header: call.region(self.header),
             records: call.region(self.records),
+            places: self.places.map_or(0, |region| call.region(region)),
         }
+    }
+}
+
+/// Two dense sides: no lengths, and no error word.
+fn dense(call: &Call<'_>) -> seqlens::Params {
+    let batch = call.view(Role::Q).map_or(0, |view| view.geometry.extent(0));
+    seqlens::Params {
+        batch: signed(batch).into(),
+        error_word: 0,
+        q: SideParams::default(),
+        kv: SideParams::default(),
     }
 }
 

@@ -12,7 +12,7 @@ pub use crate::band::Band;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Params {
-    /// Lengths and first rows, with no element offsets.
+    /// Lengths and first rows, with no element offsets; of two dense sides the batch alone.
     pub seqlens: seqlens::Params,
     /// Which keys are seen.
     pub band: Band,
@@ -32,6 +32,10 @@ pub struct Params {
     pub keys_per_section: u32,
     /// Records that there is room for.
     pub max_bands: i32,
+    /// Order of the records.
+    pub order: Order,
+    /// Padding, written out.
+    pub unused: u32,
     /// Address of int32 `[B + 1]`, written where the batch is greater than
     /// [`SHARED_SEQUENCES`](super::SHARED_SEQUENCES).
     pub first_bands: u64,
@@ -39,6 +43,18 @@ pub struct Params {
     pub header: u64,
     /// Address of a [`Record`] for each band, written.
     pub records: u64,
+    /// Address of int64 `[max_bands + 1]`, written in [`Order::Natural`].
+    pub places: u64,
+}
+
+/// In which order bands are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Order {
+    /// By cost, for blocks that claim units one after another.
+    DearestFirst = 0,
+    /// By sequence and query, for units that are cut into pieces of equal cost.
+    Natural = 1,
 }
 
 /// A band: everything that a unit needs of it.
@@ -89,4 +105,4 @@ unsafe impl NoUninit for Params {}
 // The sums of the fields: there is no padding, here or in the kernel.
 const _: () = assert!(size_of::<Record>() == 32 && size_of::<Header>() == 16);
 const _: () = assert!(size_of::<Band>() == 24 && size_of::<Divisor>() == 16);
-const _: () = assert!(Params::BYTES == seqlens::Params::BYTES + 24 + 2 * 16 + 6 * 4 + 3 * 8);
+const _: () = assert!(Params::BYTES == seqlens::Params::BYTES + 24 + 2 * 16 + 8 * 4 + 4 * 8);

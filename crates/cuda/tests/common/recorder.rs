@@ -15,10 +15,10 @@ use frazil_core::{
 pub(crate) trait Kernel: Send + Sync + Sized + 'static {
     type Params: Send + 'static;
 
-    /// Nothing for facts without device lengths.
+    /// Nothing for facts that it does not serve.
     fn of(facts: &SdpaFwdFacts, layout: &mut Layout) -> Option<Self>;
 
-    fn error_word(&self) -> Region;
+    fn error_word(&self) -> Option<Region>;
 
     fn params(&self, call: &Call<'_>) -> Self::Params;
 }
@@ -88,12 +88,12 @@ impl<K: Kernel> Default for Recorder<K> {
 impl<K: Kernel> Engine for Recorder<K> {
     fn check_support(&self, facts: &Facts, _: &Target) -> Result<Support, Unsupported> {
         let mut workspace = Layout::new();
-        let kernel = of_facts::<K>(facts, &mut workspace).expect("lengths");
+        let kernel = of_facts::<K>(facts, &mut workspace).expect("facts that it serves");
         Ok(Support::one(Candidate {
             config: Config::default(),
             workspace,
             launches: Launches::Own(Vec::new()),
-            error_word: Some(kernel.error_word().offset()),
+            error_word: kernel.error_word().map(|region| region.offset()),
             overrides: Some(OverrideRules::default()),
         }))
     }
@@ -103,7 +103,7 @@ impl<K: Kernel> Engine for Recorder<K> {
     }
 
     fn build(&self, plan: &Plan, _: &Device) -> Result<Box<dyn Launch>, BuildError> {
-        let kernel = of_facts::<K>(plan.facts(), &mut Layout::new()).expect("lengths");
+        let kernel = of_facts::<K>(plan.facts(), &mut Layout::new()).expect("facts that it serves");
         Ok(Box::new(Record { params: Arc::clone(&self.params), kernel }))
     }
 }
