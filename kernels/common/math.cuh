@@ -45,6 +45,23 @@ __device__ __forceinline__ i64 warp_inclusive_sum(i64 value) {
     return value;
 }
 
+// Over all lanes, the same bits in each of them: an addition is commutative. All 32 lanes call it.
+__device__ __forceinline__ float warp_sum(float value) {
+#pragma unroll
+    for (int distance = kWarpSize / 2; distance > 0; distance /= 2) {
+        value += __shfl_xor_sync(kFullWarp, value, distance);
+    }
+    return value;
+}
+
+__device__ __forceinline__ float warp_max(float value) {
+#pragma unroll
+    for (int distance = kWarpSize / 2; distance > 0; distance /= 2) {
+        value = fmaxf(value, __shfl_xor_sync(kFullWarp, value, distance));
+    }
+    return value;
+}
+
 struct BlockSum {
     i64 before;  // over the threads before this one
     i64 total;   // over the whole block

@@ -12,6 +12,7 @@
 
 #include "common/divide.cuh"
 #include "common/math.cuh"
+#include "common/ptx.cuh"
 #include "common/types.cuh"
 #include "common/work_list.cuh"
 
@@ -56,8 +57,10 @@ __device__ __forceinline__ Places places_of(const Division& division, u32 block)
 
 // The block that has a place.
 __device__ __forceinline__ u32 block_of_place(const Division& division, i64 place) {
-    // Rounding may put it one off.
-    u32 block = static_cast<u32>(place * division.num_blocks / division.num_places);
+    // In f32, which is off by less than one block of 2^16: the loops correct it.
+    const float share =
+        static_cast<float>(place) * rcp_approx(static_cast<float>(division.num_places));
+    u32 block = static_cast<u32>(share * static_cast<float>(division.num_blocks));
     while (first_place(division, block) > place) --block;
     while (first_place(division, block + 1) <= place) ++block;
     return block;
@@ -101,41 +104,49 @@ __device__ __forceinline__ Piece piece_at(const i64* prefix, i32 num_bands, i64 
             place + length};
 }
 
-// The places of one unit, and the blocks among which they are divided, first..=last.
-struct DividedUnit {
+// The places of one unit.
+struct UnitPlaces {
     i32 band_idx;
     i32 head_unit;
     i64 begin;
     i64 end;
-    u32 first_block;
-    u32 last_block;
 };
 
-__device__ __forceinline__ DividedUnit unit_of_place(const Division& division, const i64* prefix,
-                                                     i32 num_bands, i64 num_head_units, i64 place) {
+__device__ __forceinline__ UnitPlaces unit_of_place(const i64* prefix, i32 num_bands,
+                                                    i64 num_head_units, i64 place) {
     const i32 band_idx = band_of_place(prefix, num_bands, place / num_head_units);
     const i64 cost = prefix[band_idx + 1] - prefix[band_idx];
     const i64 in_band = place - prefix[band_idx] * num_head_units;
     const i64 head_unit = in_band / cost;
     const i64 begin = place - (in_band - head_unit * cost);
-    return {
-        band_idx,     static_cast<i32>(head_unit),     begin,
-        begin + cost, block_of_place(division, begin), block_of_place(division, begin + cost - 1)};
+    return {band_idx, static_cast<i32>(head_unit), begin, begin + cost};
 }
 
-// The slot where a block has left its piece of a unit, and whether it has: a piece of the unit's
-// first place alone leaves nothing.
+// The blocks that have tiles of one unit, both inclusive. One block: it has stored the rows of the
+// unit, which may yet be cut behind its first place, where no tile is.
+struct PieceBlocks {
+    u32 first;
+    u32 last;
+};
+
+// Of a unit that has a tile.
+__device__ __forceinline__ PieceBlocks piece_blocks(const Division& division,
+                                                    const UnitPlaces& unit) {
+    return {block_of_place(division, unit.begin + 1), block_of_place(division, unit.end - 1)};
+}
+
+// The slot where one of these blocks has left its piece, and whether there is one: of more blocks
+// than places some have none.
 struct LeftPiece {
-    i64 slot;
+    i32 slot;
     bool is_left;
 };
 
-__device__ __forceinline__ LeftPiece left_piece(const Division& division, const DividedUnit& unit,
+__device__ __forceinline__ LeftPiece left_piece(const Division& division, const UnitPlaces& unit,
                                                 u32 block) {
     const Places places = places_of(division, block);
-    const i64 end = min_of(unit.end, places.end);
-    return {slot_of(block, places.begin >= unit.begin),
-            end > unit.begin + 1 && places.begin < places.end};
+    return {static_cast<i32>(slot_of(block, places.begin >= unit.begin)),
+            places.begin < places.end};
 }
 
 }  // namespace frazil

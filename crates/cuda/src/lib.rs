@@ -9,6 +9,7 @@ mod artifacts;
 mod band;
 mod cache;
 mod capture;
+pub mod combine;
 pub mod compile;
 mod context;
 mod device;

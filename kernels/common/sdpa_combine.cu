@@ -1,0 +1,207 @@
+// Merges what the pieces of cut units have left: the last kernel of a plan that cuts units.
+//
+// Block x of the grid looks at the place where block x of the attention kernel begins. Where that
+// is inside a unit, and no block before it has its begin there, it merges that unit: a warp takes a
+// row and 32 pieces of it at a time, in the order of their blocks. Its lanes first read what one
+// piece each has seen, so that all weights are known at once; then they take the columns, and rows
+// of O are added without a branch that waits for another. What is added to what is the same for the
+// same lengths, and so are the bits. Blocks along y share the rows.
+
+#include "common/math.cuh"
+#include "common/outputs.cuh"
+#include "common/ptx.cuh"
+#include "common/ranges.cuh"
+#include "common/scores.cuh"
+#include "common/sdpa_fwd.cuh"
+#include "common/softmax.cuh"
+#include "common/types.cuh"
+#include "common/units.cuh"
+#include "common/work_list.cuh"
+#include "config.cuh"
+
+namespace frazil {
+
+struct CombineParams {
+    SdpaFwdParams op;
+    Schedule schedule;
+    i64 num_blocks;   // of the attention kernel
+    i32 block_m;      // rows of its tile
+    i32 band_tokens;  // queries of a band
+};
+
+static_assert(sizeof(CombineParams) == Config::kParamsBytes,
+              "kParamsBytes: host and kernel disagree on the parameters");
+
+// Columns that a lane has of a row: two times four, 128 apart. The host sees to it that a row has no
+// more.
+inline constexpr int kLaneParts = 2;
+inline constexpr int kPartColumns = 4;
+inline constexpr int kPartStride = kWarpSize * kPartColumns;
+
+struct RowSums {
+    float max_log2;
+    float sum;
+    float out[kLaneParts][kPartColumns];
+};
+
+// Pieces whose rows of O are on their way at once.
+inline constexpr int kNumInFlight = 4;
+
+__device__ __forceinline__ float4 load_part(const float* row, i32 part, i32 num_columns) {
+    const i32 column = part * kPartStride + lane_idx() * kPartColumns;
+    return column < num_columns ? *reinterpret_cast<const float4*>(row + column)
+                                : float4{0.0f, 0.0f, 0.0f, 0.0f};
+}
+
+// What the lanes of a warp hold of up to 32 pieces of one row, one each.
+struct LanePiece {
+    i32 row_idx;     // of the partial results
+    float max_log2;  // -inf where the lane has no piece
+    float sum;
+};
+
+__device__ __forceinline__ LanePiece lane_piece(const CombineParams& params,
+                                                const Division& division, const UnitPlaces& unit,
+                                                const PieceBlocks& blocks, u32 block, i32 row) {
+    const LeftPiece left = left_piece(division, unit, block);
+    if (block > blocks.last || !left.is_left) return {0, negative_infinity(), 0.0f};
+    const i32 row_idx = left.slot * params.block_m + row;
+    const float2 stats = params.schedule.partials.stats[row_idx];
+    return {row_idx, stats.x, stats.y};
+}
+
+// Adds up to 32 pieces to the sums of a row, of which the first `num_pieces` lanes know one each.
+// Who weighs nothing is not read: where there is no key, or no piece.
+__device__ __forceinline__ void add_pieces(const CombineParams& params, const LanePiece& piece,
+                                           i32 num_pieces, RowSums& sums) {
+    const float max = fmaxf(sums.max_log2, warp_max(piece.max_log2));
+    // No key in any: 0 stands for the maximum, for -inf - -inf would be NaN.
+    const float shift = max == negative_infinity() ? 0.0f : max;
+    const float old_weight = exp2_approx(sums.max_log2 - shift);
+    const float lane_weight = exp2_approx(piece.max_log2 - shift) * piece.sum;
+    sums.max_log2 = max;
+    sums.sum = sums.sum * old_weight + warp_sum(lane_weight);
+#pragma unroll
+    for (int part = 0; part < kLaneParts; ++part) {
+#pragma unroll
+        for (int at = 0; at < kPartColumns; ++at) sums.out[part][at] *= old_weight;
+    }
+#pragma unroll 1
+    for (i32 first = 0; first < num_pieces; first += kNumInFlight) {
+        float weights[kNumInFlight];
+        float4 values[kNumInFlight][kLaneParts];
+#pragma unroll
+        for (int idx = 0; idx < kNumInFlight; ++idx) {
+            weights[idx] = __shfl_sync(kFullWarp, lane_weight, first + idx);
+            const i64 row_idx = __shfl_sync(kFullWarp, piece.row_idx, first + idx);
+            const float* const row = params.schedule.partials.out + row_idx * params.op.head_dim_v;
+            const i32 num_columns = weights[idx] != 0.0f ? params.op.head_dim_v : 0;
+#pragma unroll
+            for (int part = 0; part < kLaneParts; ++part) {
+                values[idx][part] = load_part(row, part, num_columns);
+            }
+        }
+#pragma unroll
+        for (int idx = 0; idx < kNumInFlight; ++idx) {
+#pragma unroll
+            for (int part = 0; part < kLaneParts; ++part) {
+                float (&own)[kPartColumns] = sums.out[part];
+                own[0] += values[idx][part].x * weights[idx];
+                own[1] += values[idx][part].y * weights[idx];
+                own[2] += values[idx][part].z * weights[idx];
+                own[3] += values[idx][part].w * weights[idx];
+            }
+        }
+    }
+}
+
+// Stores four columns of O.
+__device__ __forceinline__ void store_part(OutputType type, u64 row, i32 column,
+                                           const float (&values)[kPartColumns]) {
+    switch (type) {
+        case OutputType::kF16:
+            *reinterpret_cast<uint2*>(row + column * 2) =
+                uint2{pack_rn(values[0], values[1], F16{}), pack_rn(values[2], values[3], F16{})};
+            break;
+        case OutputType::kBf16:
+            *reinterpret_cast<uint2*>(row + column * 2) =
+                uint2{pack_rn(values[0], values[1], Bf16{}), pack_rn(values[2], values[3], Bf16{})};
+            break;
+        case OutputType::kF32:
+            *reinterpret_cast<float4*>(row + column * 4) =
+                float4{values[0], values[1], values[2], values[3]};
+            break;
+    }
+}
+
+// Finishes one row: the sink, what is asked for of the row, and O.
+__device__ __forceinline__ void store_row(const CombineParams& params, const OutputRows& outputs,
+                                          const RowPlace& place, const RowSums& sums) {
+    const SdpaFwdParams& op = params.op;
+    const float sink = op.sink.data != nullptr
+                           ? op.sink.data[place.head * op.sink.head_stride] * kLog2E
+                           : negative_infinity();
+    const RowResult result = finish_row(sums.max_log2, sums.sum, sink);
+    if (lane_idx() == 0) store_row_outputs(op, outputs, place, result);
+    const i64 at = row_offset(place, op.o.row_stride, op.o.head_stride);
+    const u64 row = outputs.o + static_cast<u64>(at) * element_bytes(op.o_type);
+#pragma unroll
+    for (int part = 0; part < kLaneParts; ++part) {
+        const i32 column = part * kPartStride + lane_idx() * kPartColumns;
+        if (column >= op.head_dim_v) continue;
+        float values[kPartColumns];
+#pragma unroll
+        for (int idx = 0; idx < kPartColumns; ++idx) {
+            values[idx] = result.is_empty ? 0.0f : sums.out[part][idx] * result.factor;
+        }
+        store_part(op.o_type, row, column, values);
+    }
+}
+
+__device__ __forceinline__ void combine(const CombineParams& params, const Division& division,
+                                        const UnitPlaces& places, const PieceBlocks& blocks) {
+    const Unit unit = listed_unit(params.op, params.schedule, places.band_idx, places.head_unit,
+                                  params.band_tokens);
+    const OutputRows outputs = output_rows(params.op, unit);
+    constexpr i32 kNumWarps = Config::kNumThreads / kWarpSize;
+    const i32 num_warps = static_cast<i32>(gridDim.y) * kNumWarps;
+    // Those past the last query of the band are nobody's.
+    const i32 num_rows =
+        (unit.q_end - unit.q_begin) * static_cast<i32>(params.op.heads.pack.divisor);
+#pragma unroll 1
+    for (i32 row = static_cast<i32>(blockIdx.y) * kNumWarps + warp_idx(); row < num_rows;
+         row += num_warps) {
+        const RowPlace place = row_place(params.op, unit, row);
+        if (!place.is_live) continue;
+        RowSums sums{negative_infinity(), 0.0f, {}};
+#pragma unroll 1
+        for (u32 first = blocks.first; first <= blocks.last; first += kWarpSize) {
+            const u32 block = first + static_cast<u32>(lane_idx());
+            const LanePiece piece = lane_piece(params, division, places, blocks, block, row);
+            const i32 num_left = static_cast<i32>(blocks.last - first) + 1;
+            add_pieces(params, piece, min_of(num_left, kWarpSize), sums);
+        }
+        store_row(params, outputs, place, sums);
+    }
+}
+
+}  // namespace frazil
+
+// One block an SM is asked for, that ptxas does not spill for more.
+extern "C" __global__ void __launch_bounds__(frazil::Config::kNumThreads, 1)
+    frazil_sdpa_combine(const __grid_constant__ frazil::CombineParams params) {
+    using namespace frazil;
+    const i64* const prefix = params.schedule.partials.prefix;
+    const i32 num_bands = static_cast<i32>(params.schedule.header->num_bands);
+    const i64 num_head_units = params.schedule.head_units.divisor;
+    const Division whole =
+        division(prefix[num_bands] * num_head_units, static_cast<u32>(params.num_blocks));
+    const i64 place = first_place(whole, blockIdx.x);
+    if (place >= whole.num_places) return;
+    const UnitPlaces unit = unit_of_place(prefix, num_bands, num_head_units, place);
+    if (place == unit.begin) return;
+    // The first cut inside a unit is that of the block after the one where the unit begins.
+    if (blockIdx.x != block_of_place(whole, unit.begin) + 1) return;
+    const PieceBlocks blocks = piece_blocks(whole, unit);
+    if (blocks.first != blocks.last) combine(params, whole, unit, blocks);
+}
