@@ -74,7 +74,8 @@ struct ScoreParams {
     float soft_cap;      // 0: none
     float inv_soft_cap;  // 0: none
     Band band;
-    u64 alibi_is_bottom_right;  // the corner that distances are measured from
+    float lag_log2;             // how far a maximum may stay behind the greatest score: softmax.cuh
+    u32 alibi_is_bottom_right;  // the corner that distances are measured from
     HeadValues alibi;
     Bias bias;
 };

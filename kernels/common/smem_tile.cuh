@@ -48,33 +48,74 @@ struct RowSource {
     bool is_live;  // else the row is zeros
 };
 
-// Copies kRows rows to a tile, all kNumThreads threads of the block taking part: columns past
-// `num_columns` and rows that are not live are zeros. `source(row)` says where a row lies.
-//
-// Eight threads copy the 128 bytes of a row of a slab. A thread's rows are a multiple of 8 apart,
-// so that in shared memory its places differ by constants.
-template <int kRows, int kColumns, int kNumThreads, class Source>
-__device__ __forceinline__ void copy_tile_async(u32 tile, i32 num_columns, const Source& source) {
-    constexpr int kRowThreads = kSlabColumns / kChunkColumns;
-    constexpr int kRowStep = kNumThreads / kRowThreads;
-    constexpr int kNumChunks = kColumns / kChunkColumns;
+// What a thread copies of a tile, where all kNumThreads threads of the block copy it: eight threads
+// the 128 bytes of a row of a slab. The rows of a thread are a multiple of 8 apart, so that in
+// shared memory its places differ by constants.
+template <int kRows, int kColumns, int kNumThreads>
+struct TileCopy {
+    static constexpr int kRowThreads = kSlabColumns / kChunkColumns;
+    static constexpr int kRowStep = kNumThreads / kRowThreads;
+    static constexpr int kNumChunks = kColumns / kChunkColumns;
     static_assert(kRowStep % 8 == 0 && kRows % kRowStep == 0, "whole passes over the rows");
-    const int thread = static_cast<int>(forgotten(threadIdx.x));
-    const int first_row = thread / kRowThreads;
-    const int lane_chunk = thread % kRowThreads;
-    const u32 first = tile + chunk_offset<kRows>(first_row, lane_chunk);
-#pragma unroll
-    for (int step = 0; step < kRows; step += kRowStep) {
-        const RowSource from = source(first_row + step);
-        const u64 address = from.address + lane_chunk * 16;
+
+    int first_row;
+    int lane_chunk;
+    u32 to;
+    i32 num_columns;  // of the tensor: those past it are zeros
+
+    __device__ __forceinline__ TileCopy(u32 tile, i32 num_columns) : num_columns(num_columns) {
+        const int thread = static_cast<int>(forgotten(threadIdx.x));
+        first_row = thread / kRowThreads;
+        lane_chunk = thread % kRowThreads;
+        to = tile + chunk_offset<kRows>(first_row, lane_chunk);
+    }
+
+    // The thread's chunks of the row first_row + step, whose first chunk of the thread is at
+    // `address`; zeros of a row that is not live, whose address may be anything.
+    __device__ __forceinline__ void copy_row(int step, u64 address, bool is_live) const {
 #pragma unroll
         for (int slab = 0; slab * kRowThreads < kNumChunks; ++slab) {
             const int chunk = slab * kRowThreads + lane_chunk;
             if (kNumChunks % kRowThreads != 0 && chunk >= kNumChunks) break;
-            const bool is_live = from.is_live && chunk * kChunkColumns < num_columns;
-            cp_async_16(first + slab * (kRows * kSlabRowBytes) + step * kSlabRowBytes,
-                        reinterpret_cast<const void*>(address + slab * kSlabRowBytes), is_live);
+            cp_async_16(to + slab * (kRows * kSlabRowBytes) + step * kSlabRowBytes,
+                        reinterpret_cast<const void*>(address + slab * kSlabRowBytes),
+                        is_live && chunk * kChunkColumns < num_columns);
         }
+    }
+};
+
+// Copies rows to a tile wherever they lie: `source(row)` says where, and which are live.
+template <int kRows, int kColumns, int kNumThreads, class Source>
+__device__ __forceinline__ void copy_tile_async(u32 tile, i32 num_columns, const Source& source) {
+    const TileCopy<kRows, kColumns, kNumThreads> copy(tile, num_columns);
+#pragma unroll
+    for (int step = 0; step < kRows; step += copy.kRowStep) {
+        const RowSource from = source(copy.first_row + step);
+        copy.copy_row(step, from.address + copy.lane_chunk * 16, from.is_live);
+    }
+}
+
+// Rows at one distance from one another.
+struct EvenRows {
+    u64 first;  // address of the row 0
+    i64 row_bytes;
+};
+
+// Copies the rows from `first_row` on, of which the first `num_live` are live. kWhole: all of them
+// are.
+template <int kRows, int kColumns, int kNumThreads, bool kWhole>
+__device__ __forceinline__ void copy_even_tile_async(u32 tile, i32 num_columns,
+                                                     const EvenRows& rows, i32 first_row,
+                                                     i32 num_live) {
+    const TileCopy<kRows, kColumns, kNumThreads> copy(tile, num_columns);
+    const u64 step_bytes = static_cast<u64>(rows.row_bytes) * copy.kRowStep;
+    u64 address = rows.first +
+                  static_cast<u64>(rows.row_bytes) * static_cast<u32>(first_row + copy.first_row) +
+                  copy.lane_chunk * 16;
+#pragma unroll
+    for (int step = 0; step < kRows; step += copy.kRowStep) {
+        copy.copy_row(step, address, kWhole || copy.first_row + step < num_live);
+        address += step_bytes;
     }
 }
 

@@ -17,8 +17,8 @@ using Fragments = float[kRowBlocks][kColumns / 8][4];
 // -inf: what is hidden, and the maximum of nothing.
 __device__ __forceinline__ float negative_infinity() { return __uint_as_float(0xff800000u); }
 
-// Of the keys seen so far. `max_log2`, the greatest score times log2(e), is the same in all lanes
-// of a quad, `sum` each lane's own share.
+// Of the keys seen so far. `max_log2`, the greatest score times log2(e) or one that is not far
+// below it, is the same in all lanes of a quad, `sum` each lane's own share.
 template <int kRowBlocks>
 struct RowStats {
     float max_log2[kRowBlocks][2];
@@ -47,52 +47,80 @@ __device__ __forceinline__ float quad_sum(float x) {
     return x + __shfl_xor_sync(kFullWarp, x, 2);
 }
 
-// Turns a tile of scores into weights relative to the greatest score so far, 2^((score - max) *
-// scale_log2), and multiplies what was summed before by what that maximum has changed: `out` and
-// the sums. scale_log2 > 0.
+// How scores become weights.
+struct Weighing {
+    float scale_log2;  // above 0
+    float lag_log2;    // from 0: how far the maximum may stay behind the greatest score
+};
+
+// The maximum and the weights of one row of a tile, relative to it: 2^((score - max) * scale_log2).
+// Returns the factor of what was summed before, 1 where the maximum stays.
+//
+// A maximum that follows every score multiplies all of `out` in nearly every tile. One that stays
+// until it would be left behind by more than lag_log2 multiplies it in the first tiles alone, and
+// weights are at most 2^lag_log2. (The idea: FlashAttention-4.)
 //
 // kMayHideAll: a row may have seen no key yet. The maximum is then -inf, and 0 stands for it, for
 // -inf - -inf would be NaN.
+template <bool kMayHideAll, int kRowBlocks, int kColumns>
+__device__ __forceinline__ float weigh_row(const Weighing& weighing, int block, int half,
+                                           Fragments<kRowBlocks, kColumns>& scores,
+                                           RowStats<kRowBlocks>& stats) {
+    const int at = 2 * half;
+    float max = scores[block][0][at];
+#pragma unroll
+    for (int column = 0; column < kColumns / 8; ++column) {
+        max = fmaxf(max, fmaxf(scores[block][column][at], scores[block][column][at + 1]));
+    }
+    // Rounded as a product, not fused with differences: the factor of a maximum that stays must be
+    // 1, or a thousand tiles would multiply what it is off by.
+    const float tile_max_log2 = __fmul_rn(quad_max(max), weighing.scale_log2);
+    const float old_log2 = stats.max_log2[block][half];
+    const float max_log2 = tile_max_log2 > old_log2 + weighing.lag_log2 ? tile_max_log2 : old_log2;
+    const float shift = kMayHideAll && max_log2 == negative_infinity() ? 0.0f : max_log2;
+    const float factor = exp2_approx(old_log2 - shift);
+    // Of this tile alone: added one by one to a sum of thousands of tiles, small weights would lose
+    // their last bits.
+    float sum = 0.0f;
+#pragma unroll
+    for (int column = 0; column < kColumns / 8; ++column) {
+#pragma unroll
+        for (int odd = 0; odd < 2; ++odd) {
+            float& score = scores[block][column][at + odd];
+            score = exp2_approx(score * weighing.scale_log2 - shift);
+            sum += score;
+        }
+    }
+    stats.max_log2[block][half] = max_log2;
+    stats.sum[block][half] = stats.sum[block][half] * factor + sum;
+    return factor;
+}
+
+// Turns a tile of scores into weights, and multiplies `out` by what the maxima have changed. All
+// lanes of the warp call it.
 template <bool kMayHideAll, int kRowBlocks, int kColumns, int kOutColumns>
-__device__ __forceinline__ void softmax_step(float scale_log2,
+__device__ __forceinline__ void softmax_step(const Weighing& weighing,
                                              Fragments<kRowBlocks, kColumns>& scores,
                                              RowStats<kRowBlocks>& stats,
                                              Fragments<kRowBlocks, kOutColumns>& out) {
+    float factor[kRowBlocks][2];
+    bool any_changes = false;
 #pragma unroll
     for (int block = 0; block < kRowBlocks; ++block) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const int at = 2 * half;
-            float max = scores[block][0][at];
+            factor[block][half] =
+                weigh_row<kMayHideAll, kRowBlocks, kColumns>(weighing, block, half, scores, stats);
+            any_changes |= factor[block][half] != 1.0f;
+        }
+    }
+    if (!__any_sync(kFullWarp, any_changes)) return;
 #pragma unroll
-            for (int column = 0; column < kColumns / 8; ++column) {
-                max = fmaxf(max, fmaxf(scores[block][column][at], scores[block][column][at + 1]));
-            }
-            // Rounded as a product, not fused with differences: the factor of a maximum that stays
-            // must be 1, or a thousand tiles would multiply what it is off by.
-            const float max_log2 =
-                fmaxf(stats.max_log2[block][half], __fmul_rn(quad_max(max), scale_log2));
-            const float shift = kMayHideAll && max_log2 == negative_infinity() ? 0.0f : max_log2;
-            const float factor = exp2_approx(stats.max_log2[block][half] - shift);
-            // Of this tile alone: added one by one to a sum of thousands of tiles, small weights
-            // would lose their last bits.
-            float sum = 0.0f;
+    for (int block = 0; block < kRowBlocks; ++block) {
 #pragma unroll
-            for (int column = 0; column < kColumns / 8; ++column) {
+        for (int column = 0; column < kOutColumns / 8; ++column) {
 #pragma unroll
-                for (int odd = 0; odd < 2; ++odd) {
-                    float& score = scores[block][column][at + odd];
-                    score = exp2_approx(score * scale_log2 - shift);
-                    sum += score;
-                }
-            }
-            stats.max_log2[block][half] = max_log2;
-            stats.sum[block][half] = stats.sum[block][half] * factor + sum;
-#pragma unroll
-            for (int column = 0; column < kOutColumns / 8; ++column) {
-                out[block][column][at] *= factor;
-                out[block][column][at + 1] *= factor;
-            }
+            for (int at = 0; at < 4; ++at) out[block][column][at] *= factor[block][at / 2];
         }
     }
 }

@@ -10,18 +10,6 @@
 
 namespace frazil {
 
-// Rows that lie at one distance from one another.
-struct EvenSource {
-    u64 first;  // address of the tile's first row
-    i64 row_bytes;
-    i32 num_live;  // rows of the tile; those that follow are none
-
-    __device__ __forceinline__ RowSource operator()(int row) const {
-        const bool is_live = row < num_live;
-        return {first + static_cast<u64>(is_live ? row * row_bytes : 0), is_live};
-    }
-};
-
 // Rows of Q where several heads are packed: those of one token next to one another.
 template <class T>
 struct PackedQuerySource {
@@ -81,12 +69,12 @@ __device__ __forceinline__ KeySide v_side(const SdpaFwdParams& params) {
     return {params.v, params.table_v, params.head_dim_v};
 }
 
-// Copies the tile `tile_idx` of keys or values. `first` as of first_key.
-template <class T, int kColumns>
+// Copies the tile `tile_idx` of keys or values. `first` as of first_key. kWhole: the sequence has
+// all rows of the tile.
+template <class T, int kColumns, bool kWhole>
 __device__ __forceinline__ void copy_keys(const SdpaFwdParams& params, const KeySide& side,
                                           const Unit& unit, u64 first, i32 tile_idx,
                                           const void* tile) {
-    constexpr i64 kElementBytes = sizeof(typename T::Element);
     const u32 to = smem_address(tile);
     const i32 first_row = tile_idx * T::kBlockN;
     if constexpr (T::kPaged != 0) {
@@ -95,10 +83,27 @@ __device__ __forceinline__ void copy_keys(const SdpaFwdParams& params, const Key
                                        first,  first_row,   unit.kv.len};
         copy_tile_async<T::kBlockN, kColumns, T::kNumThreads>(to, side.num_columns, source);
     } else {
-        const i64 row_bytes = side.tensor.row_stride * kElementBytes;
-        const EvenSource source{first + static_cast<u64>(first_row * row_bytes), row_bytes,
-                                unit.kv.len - first_row};
-        copy_tile_async<T::kBlockN, kColumns, T::kNumThreads>(to, side.num_columns, source);
+        const i64 row_bytes = side.tensor.row_stride * i64{sizeof(typename T::Element)};
+        copy_even_tile_async<T::kBlockN, kColumns, T::kNumThreads, kWhole>(
+            to, side.num_columns, EvenRows{first, row_bytes}, first_row, unit.kv.len - first_row);
+    }
+}
+
+// Copies the queries of a unit.
+template <class T>
+__device__ __forceinline__ void copy_queries(const SdpaFwdParams& params, const Unit& unit,
+                                             const void* tile) {
+    const u64 first = row_address(params.q, unit.batch_idx, i64{unit.q.start} + unit.q_begin,
+                                  unit.first_head, sizeof(typename T::Element));
+    const u32 to = smem_address(tile);
+    // Heads that are not packed have rows at one distance.
+    if (params.heads.pack.divisor == 1) {
+        const i64 row_bytes = params.q.row_stride * i64{sizeof(typename T::Element)};
+        copy_even_tile_async<T::kBlockM, T::kHeadDimQk, T::kNumThreads, false>(
+            to, params.head_dim_qk, EvenRows{first, row_bytes}, 0, unit.q_end - unit.q_begin);
+    } else {
+        copy_tile_async<T::kBlockM, T::kHeadDimQk, T::kNumThreads>(
+            to, params.head_dim_qk, PackedQuerySource<T>{params, unit, first});
     }
 }
 

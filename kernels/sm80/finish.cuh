@@ -12,16 +12,30 @@
 
 namespace frazil {
 
-// Multiplies a row of O; by 0, it is +0 whatever it was.
+// Multiplies rows of O; by 0, they are +0 whatever they were.
 template <class T>
-__device__ __forceinline__ void scale_row(int block, int half, float factor,
-                                          typename T::Output& out) {
+__device__ __forceinline__ void scale_rows(const float (&factor)[T::kRowBlocks][2],
+                                           typename T::Output& out) {
+    bool any_is_zero = false;
 #pragma unroll
-    for (int column = 0; column < T::kHeadDimV / 8; ++column) {
+    for (int block = 0; block < T::kRowBlocks; ++block) {
+        any_is_zero |= factor[block][0] == 0.0f || factor[block][1] == 0.0f;
 #pragma unroll
-        for (int odd = 0; odd < 2; ++odd) {
-            float& value = out[block][column][2 * half + odd];
-            value = factor == 0.0f ? 0.0f : value * factor;
+        for (int column = 0; column < T::kHeadDimV / 8; ++column) {
+#pragma unroll
+            for (int at = 0; at < 4; ++at) out[block][column][at] *= factor[block][at / 2];
+        }
+    }
+    // Few warps have such a row, and the others have no select for every value.
+    if (!__any_sync(kFullWarp, any_is_zero)) return;
+#pragma unroll
+    for (int block = 0; block < T::kRowBlocks; ++block) {
+#pragma unroll
+        for (int column = 0; column < T::kHeadDimV / 8; ++column) {
+#pragma unroll
+            for (int at = 0; at < 4; ++at) {
+                if (factor[block][at / 2] == 0.0f) out[block][column][at] = 0.0f;
+            }
         }
     }
 }
@@ -34,6 +48,7 @@ __device__ __forceinline__ void finish_rows(const SdpaFwdParams& params, const U
                                             typename T::Output& out) {
     const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
     const i32 first_row = thread / kWarpSize * T::kWarpRows + thread % kWarpSize / 4;
+    float factor[T::kRowBlocks][2];
 #pragma unroll
     for (int block = 0; block < T::kRowBlocks; ++block) {
 #pragma unroll
@@ -47,9 +62,10 @@ __device__ __forceinline__ void finish_rows(const SdpaFwdParams& params, const U
             if (place.is_live && lane_idx() % 4 == 0) {
                 store_row_outputs(params, outputs, place, row);
             }
-            scale_row<T>(block, half, row.factor, out);
+            factor[block][half] = row.factor;
         }
     }
+    scale_rows<T>(factor, out);
 }
 
 // Address of a row of O.
@@ -86,44 +102,71 @@ __device__ __forceinline__ void store_o_f32(const SdpaFwdParams& params,
     }
 }
 
-// Stores O in 16 bits by way of shared memory, where Q was: the rows of a warp are read by that
-// warp alone, so no other one waits.
+// Leaves O in 16 bits where Q was: the rows of a warp are read by that warp alone.
 template <class T, class OutElement>
-__device__ __forceinline__ void store_o_16(const SdpaFwdParams& params, SharedStorage<T>& shared,
+__device__ __forceinline__ void stage_o_16(SharedStorage<T>& shared,
                                            const typename T::Output& out) {
-    constexpr int kRowChunks = T::kHeadDimV / kChunkColumns;
     const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
-    const i32 warp_row = thread / kWarpSize * T::kWarpRows;
-    const i32 lane = thread % kWarpSize;
-    __syncwarp();
+    const i32 first_row = thread / kWarpSize * T::kWarpRows + thread % kWarpSize / 4;
+    const u32 first = chunk_offset<T::kBlockM>(first_row, 0) + thread % 4 * 4;
 #pragma unroll
     for (int block = 0; block < T::kRowBlocks; ++block) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const u32 row = warp_row + block * 16 + half * 8 + lane / 4;
 #pragma unroll
             for (int column = 0; column < T::kHeadDimV / 8; ++column) {
-                const u32 at = chunk_offset<T::kBlockM>(row, column) + lane % 4 * 4;
+                const u32 at = advance<T::kBlockM>(first, block * 16 + half * 8, column);
                 *reinterpret_cast<u32*>(shared.q + at) = pack_rn(
                     out[block][column][2 * half], out[block][column][2 * half + 1], OutElement{});
             }
         }
     }
+}
+
+// Stores O in 16 bits by way of shared memory: eight lanes store 128 bytes of a row, and no warp
+// waits for another.
+template <class T, class OutElement>
+__device__ __forceinline__ void store_o_16(const SdpaFwdParams& params, SharedStorage<T>& shared,
+                                           const typename T::Output& out) {
+    constexpr i32 kRowStep = kWarpSize / 8;
     __syncwarp();
-    // Heads that are not packed have rows at one distance, and most kernels are launched for such.
+    stage_o_16<T, OutElement>(shared, out);
+    __syncwarp();
+    const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
+    const i32 first_row = thread / kWarpSize * T::kWarpRows + thread % kWarpSize / 8;
+    const i32 lane_chunk = thread % 8;
+    const u32 first = chunk_offset<T::kBlockM>(first_row, lane_chunk);
+    // The lane's chunks of the row first_row + step, whose first one goes to `to`.
+    const auto store_row = [&](i32 step, u64 to) {
+        // Every other step is four rows off in the pattern of eight.
+        const u32 from = advance<T::kBlockM>(first, step, step % 8);
+#pragma unroll
+        for (int slab = 0; slab * kSlabColumns < T::kHeadDimV; ++slab) {
+            if ((slab * 8 + lane_chunk) * kChunkColumns >= params.head_dim_v) break;
+            *reinterpret_cast<uint4*>(to + slab * kSlabRowBytes) = *reinterpret_cast<const uint4*>(
+                shared.q + from + slab * (T::kBlockM * kSlabRowBytes));
+        }
+    };
     const Unit& unit = shared.unit;
-    const bool is_packed = params.heads.pack.divisor != 1;
-    const i32 num_live = unit.q_end - unit.q_begin;
-#pragma unroll 4
-    for (int idx = lane; idx < T::kWarpRows * kRowChunks; idx += kWarpSize) {
-        const i32 row = warp_row + idx / kRowChunks;
-        const i32 chunk = idx % kRowChunks;
-        RowPlace place{row, 0, 0, 0, row < num_live};
-        if (is_packed) place = row_place(params, unit, row);
-        if (!place.is_live || chunk * kChunkColumns >= params.head_dim_v) continue;
-        const u64 address = o_row<T, OutElement>(params, shared, place);
-        *reinterpret_cast<uint4*>(address + chunk * 16) =
-            *reinterpret_cast<const uint4*>(shared.q + chunk_offset<T::kBlockM>(row, chunk));
+    if (params.heads.pack.divisor == 1) {
+        // Heads that are not packed have rows at one distance, and most kernels are launched for
+        // such.
+        const u64 row_bytes = static_cast<u64>(params.o.row_stride) * sizeof(OutElement);
+        const i32 num_live = unit.q_end - unit.q_begin;
+        u64 to = shared.outputs.o + row_bytes * static_cast<u32>(first_row) + lane_chunk * 16;
+#pragma unroll
+        for (i32 step = 0; step < T::kWarpRows; step += kRowStep) {
+            if (first_row + step < num_live) store_row(step, to);
+            to += row_bytes * kRowStep;
+        }
+        return;
+    }
+#pragma unroll 2
+    for (i32 step = 0; step < T::kWarpRows; step += kRowStep) {
+        const RowPlace place = row_place(params, unit, first_row + step);
+        if (place.is_live) {
+            store_row(step, o_row<T, OutElement>(params, shared, place) + lane_chunk * 16);
+        }
     }
 }
 

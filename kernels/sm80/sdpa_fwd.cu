@@ -38,43 +38,35 @@ __device__ __forceinline__ void weigh(const SdpaFwdParams& params, const Unit& u
         hide_scores<T::kRowBlocks, T::kBlockN>(params, unit, first_row, first_column, scores);
     }
     // What modifiers give is in units of log2, and a bias may be -inf for a whole row.
-    const float scale_log2 = kModifies ? 1.0f : params.score.scale_log2;
-    softmax_step<kHides || kModifies, T::kRowBlocks, T::kBlockN, T::kHeadDimV>(scale_log2, scores,
+    const Weighing weighing{kModifies ? 1.0f : params.score.scale_log2, params.score.lag_log2};
+    softmax_step<kHides || kModifies, T::kRowBlocks, T::kBlockN, T::kHeadDimV>(weighing, scores,
                                                                                stats, out);
 }
 
-template <class T>
+// kWhole: the sequence has all rows of the tile.
+template <class T, bool kWhole>
 __device__ __forceinline__ void copy_k(const SdpaFwdParams& params, const Unit& unit, u64 first,
                                        i32 tile_idx, SharedStorage<T>& shared, int stage) {
-    copy_keys<T, T::kHeadDimQk>(params, k_side(params), unit, first, tile_idx, shared.k[stage]);
+    copy_keys<T, T::kHeadDimQk, kWhole>(params, k_side(params), unit, first, tile_idx,
+                                        shared.k[stage]);
 }
 
-template <class T>
+template <class T, bool kWhole>
 __device__ __forceinline__ void copy_v(const SdpaFwdParams& params, const Unit& unit, u64 first,
                                        i32 tile_idx, SharedStorage<T>& shared, int stage) {
-    copy_keys<T, T::kHeadDimV>(params, v_side(params), unit, first, tile_idx, shared.v[stage]);
+    copy_keys<T, T::kHeadDimV, kWhole>(params, v_side(params), unit, first, tile_idx,
+                                       shared.v[stage]);
 }
 
 // What the first step waits for.
 template <class T>
 __device__ __forceinline__ void start_walk(const SdpaFwdParams& params, const Unit& unit,
                                            i32 tile_idx, SharedStorage<T>& shared) {
-    const u64 first_q = row_address(params.q, unit.batch_idx, i64{unit.q.start} + unit.q_begin,
-                                    unit.first_head, sizeof(typename T::Element));
-    const auto copy_q = [&](const auto& source) {
-        copy_tile_async<T::kBlockM, T::kHeadDimQk, T::kNumThreads>(smem_address(shared.q),
-                                                                   params.head_dim_qk, source);
-    };
-    if (params.heads.pack.divisor == 1) {
-        const i64 row_bytes = params.q.row_stride * static_cast<i64>(sizeof(typename T::Element));
-        copy_q(EvenSource{first_q, row_bytes, unit.q_end - unit.q_begin});
-    } else {
-        copy_q(PackedQuerySource<T>{params, unit, first_q});
-    }
+    copy_queries<T>(params, unit, shared.q);
     const u64 first_k = first_key<T>(params.k, unit);
     const u64 first_v = first_key<T>(params.v, unit);
-    copy_k<T>(params, unit, first_k, tile_idx, shared, 0);
-    if constexpr (T::kNumStages == 2) copy_v<T>(params, unit, first_v, tile_idx, shared, 0);
+    copy_k<T, false>(params, unit, first_k, tile_idx, shared, 0);
+    if constexpr (T::kNumStages == 2) copy_v<T, false>(params, unit, first_v, tile_idx, shared, 0);
     cp_async_commit();
     if (threadIdx.x == 0) {
         shared.first_k = first_k;
@@ -82,7 +74,8 @@ __device__ __forceinline__ void start_walk(const SdpaFwdParams& params, const Un
     }
 }
 
-// One tile of keys. kHides: some query of the band does not see some key of it.
+// One tile of keys. kHides: some query of the band does not see some key of it; else the sequence
+// has all of its rows, as it has those of the tiles before it.
 template <class T, bool kHides>
 __device__ __forceinline__ void step(const SdpaFwdParams& params, i32 tile_idx, int stage,
                                      SharedStorage<T>& shared, typename T::Stats& stats,
@@ -93,11 +86,11 @@ __device__ __forceinline__ void step(const SdpaFwdParams& params, i32 tile_idx, 
     __syncthreads();
     const bool has_next = tile_idx > shared.tiles.begin;
     if constexpr (T::kNumStages == 1) {
-        copy_v<T>(params, unit, shared.first_v, tile_idx, shared, 0);
+        copy_v<T, !kHides>(params, unit, shared.first_v, tile_idx, shared, 0);
         cp_async_commit();
     } else if (has_next) {
-        copy_k<T>(params, unit, shared.first_k, tile_idx - 1, shared, stage ^ 1);
-        copy_v<T>(params, unit, shared.first_v, tile_idx - 1, shared, stage ^ 1);
+        copy_k<T, true>(params, unit, shared.first_k, tile_idx - 1, shared, stage ^ 1);
+        copy_v<T, true>(params, unit, shared.first_v, tile_idx - 1, shared, stage ^ 1);
         cp_async_commit();
     }
     typename T::Scores scores;
@@ -107,7 +100,7 @@ __device__ __forceinline__ void step(const SdpaFwdParams& params, i32 tile_idx, 
         cp_async_wait<0>();
         __syncthreads();
         if (has_next) {
-            copy_k<T>(params, unit, shared.first_k, tile_idx - 1, shared, 0);
+            copy_k<T, true>(params, unit, shared.first_k, tile_idx - 1, shared, 0);
             cp_async_commit();
         }
     }

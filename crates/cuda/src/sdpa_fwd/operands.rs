@@ -180,6 +180,13 @@ fn num_rows(call: &Call<'_>, role: Role, side: SideFacts) -> i64 {
     }
 }
 
+/// Weights are at most 2^8 then, which f16 holds as well as 1. What is asked for the maximum itself,
+/// or for sums relative to it, gets that of all scores.
+fn lag_log2(facts: &SdpaFwdFacts) -> f32 {
+    let is_asked = |role| facts.ports().get(role).is_some();
+    if is_asked(Role::Max) || is_asked(Role::SumExp) { 0.0 } else { 8.0 }
+}
+
 fn score(facts: &SdpaFwdFacts) -> ScoreParams {
     let scale = facts.softmax_scale();
     let soft_cap = facts.soft_cap().unwrap_or(0.0);
@@ -190,6 +197,7 @@ fn score(facts: &SdpaFwdFacts) -> ScoreParams {
         // The least caps have no finite inverse; with the greatest one a score of 0 stays 0.
         inv_soft_cap: if soft_cap > 0.0 { soft_cap.recip().min(f32::MAX) } else { 0.0 },
         band: Band::of(facts),
+        lag_log2: lag_log2(facts),
         alibi_is_bottom_right: (facts.alibi() == Some(Align::BottomRight)).into(),
         alibi: HeadValues::default(),
         bias: Bias {

@@ -114,8 +114,11 @@ pub struct ScoreParams {
     pub inv_soft_cap: f32,
     /// Which keys are seen.
     pub band: Band,
+    /// How far the maximum that weights are relative to may stay behind the greatest score of its row,
+    /// times log2(e).
+    pub lag_log2: f32,
     /// Corner that the distances of ALiBi are measured from.
-    pub alibi_is_bottom_right: u64,
+    pub alibi_is_bottom_right: u32,
     /// Slopes of ALiBi.
     pub alibi: HeadValues,
     /// The bias.
