@@ -42,6 +42,7 @@ fn merge() -> Merge {
         storage: Storage::Dense,
         is_base2: false,
         has_sink: false,
+        has_nan: false,
         seed: 1,
     }
 }
@@ -59,6 +60,18 @@ fn pieces_are_merged_wherever_units_are_cut() {
     assert!(seen.num_behind_first > 0, "no unit is cut behind its first place alone");
     assert!(seen.num_empty_blocks > 0 && seen.num_whole > 0 && seen.num_merged > 100, "{seen:?}");
     assert!(seen.num_rows_without_keys > 0, "{seen:?}");
+}
+
+/// What one piece has seen is in no other row.
+#[test]
+fn rows_that_see_a_nan_in_some_piece_are_nan_and_no_others() {
+    let merges = or_skip!(gpu());
+    let mut seen = Seen::default();
+    for (num_blocks, seed) in (5..20).zip(0..) {
+        let nan = Merge { num_blocks, seed, has_nan: true, ..merge() };
+        seen.add(merges.check(&Merge { has_sink: num_blocks % 2 == 0, ..nan }));
+    }
+    assert!(seen.num_nan_rows > 10 && seen.num_rows_without_keys > 10, "{seen:?}");
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub(crate) struct Merge {
     pub(crate) storage: Storage,
     pub(crate) is_base2: bool,
     pub(crate) has_sink: bool,
+    /// Whether a piece of some rows has seen a NaN.
+    pub(crate) has_nan: bool,
     pub(crate) seed: u64,
 }
 
@@ -44,6 +46,7 @@ pub(crate) struct Seen {
     pub(crate) num_behind_first: usize,
     pub(crate) num_empty_blocks: usize,
     pub(crate) num_rows_without_keys: usize,
+    pub(crate) num_nan_rows: usize,
     pub(crate) most_pieces: usize,
 }
 
@@ -54,6 +57,7 @@ impl Seen {
         self.num_behind_first += other.num_behind_first;
         self.num_empty_blocks += other.num_empty_blocks;
         self.num_rows_without_keys += other.num_rows_without_keys;
+        self.num_nan_rows += other.num_nan_rows;
         self.most_pieces = self.most_pieces.max(other.most_pieces);
     }
 }
@@ -227,8 +231,13 @@ impl Merge {
             let mut part = || {
                 let sees = !hides && random.next() > -0.6;
                 let (max, sum) = (random.next() * 30.0, 20.0 + random.next() * 19.0);
-                let out = (0..self.head_dim_v).map(|_| random.next()).collect();
+                let out: Vec<f32> = (0..self.head_dim_v).map(|_| random.next()).collect();
                 match sees {
+                    // Maxima pass over NaN.
+                    true if self.has_nan && max > 20.0 => {
+                        let out = vec![f32::NAN; out.len()];
+                        Part { max: f32::NEG_INFINITY, sum: f32::NAN, out }
+                    }
                     true => Part { max, sum, out },
                     false => Part { max: f32::NEG_INFINITY, sum: 0.0, out: Vec::new() },
                 }
@@ -255,9 +264,14 @@ impl Merge {
             true => f64::from(self.sinks()[row.head]) * log2_e,
             false => f64::NEG_INFINITY,
         };
+        let is_nan = row.parts.values().any(|(_, part)| part.sum.is_nan());
         let parts = || row.parts.values().map(|(_, part)| part).filter(|part| part.sum > 0.0);
         let max = parts().map(|part| f64::from(part.max)).fold(sink, f64::max);
         let mut out = vec![0.0; index(self.head_dim_v)];
+        if is_nan {
+            out.fill(f64::NAN);
+            return Expected { out, values: [f64::NAN, max / log2_e, f64::NAN] };
+        }
         if max == f64::NEG_INFINITY {
             return Expected { out, values: [max, max, 0.0] };
         }
