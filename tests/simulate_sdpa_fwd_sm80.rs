@@ -12,49 +12,77 @@ mod sdpa_fwd;
 use std::sync::Arc;
 
 use common::own_cases;
-use frazil::Target;
 use frazil::target::fixtures;
+use frazil::{DeviceProps, Target};
+use frazil_conformance::case::Case;
 use frazil_conformance::run::Entry;
-use frazil_conformance::skip;
 use frazil_cuda::compile::Arch;
 use frazil_cuda::sim::Simulation;
 use frazil_cuda::{Artifacts, simulated};
 use here::or_skip;
-use sdpa_fwd::{any_answer, run, sm80_router};
+use sdpa_fwd::{Count, any_answer, run, sm80_router};
 
 /// Work on live rows of the largest case that is run every time.
 const MAX_FLOPS: u64 = 600_000;
 
-/// Every `stride`-th of the small cases, from the `first` on.
-fn look(fixture: fn() -> Target, first: usize, stride: usize) {
-    let nvrtc = or_skip!(here::nvrtc());
-    let mut target = fixture();
+/// Runs cases on a simulated GPU, with the compiler of this computer; nothing is found by the simulator.
+fn look(mut target: Target, cases: impl Iterator<Item = Case>) -> Result<Count, String> {
+    let nvrtc = here::nvrtc()?;
     let arch = Arch::of(&target).unwrap();
     let version = nvrtc.build().version;
     if version < arch.since() {
-        return skip::because(format_args!("NVRTC {version} does not know {arch}"));
+        return Err(format!("NVRTC {version} does not know {arch}"));
     }
     target.toolchain.nvrtc = Some(nvrtc.props());
     let device = simulated(&target).unwrap();
     let artifacts = Arc::new(Artifacts::new(nvrtc, None));
-    let cases = own_cases().into_iter().flat_map(|(_, cases)| cases);
-    let small = cases.filter(|case| case.live_flops() <= MAX_FLOPS);
-    let entries: Vec<Entry> =
-        small.skip(first).step_by(stride).map(Entry::from).map(any_answer).collect();
+    let entries: Vec<Entry> = cases.map(Entry::from).map(any_answer).collect();
     let count = run(&device, &sm80_router(&artifacts), &entries, 1);
-    eprintln!("{arch}: {count:?} of {} small cases", entries.len());
+    eprintln!("{arch}: {count:?} of {} cases", entries.len());
     let simulation = Simulation::of(&device).unwrap();
     assert_eq!(simulation.misuses(), []);
     assert_eq!(simulation.findings(), []);
+    assert_eq!(count.right + count.declined, entries.len(), "a case contradicts itself");
     assert!(count.right > 0, "{count:?}");
+    Ok(count)
+}
+
+/// Every `stride`-th of the small cases, from the `first` on.
+fn small_cases(first: usize, stride: usize) -> impl Iterator<Item = Case> {
+    let cases = own_cases().into_iter().flat_map(|(_, cases)| cases);
+    cases.filter(|case| case.live_flops() <= MAX_FLOPS).skip(first).step_by(stride)
 }
 
 #[test]
 fn small_cases_are_right_on_sm80() {
-    look(fixtures::sm80, 0, 4);
+    or_skip!(look(fixtures::sm80(), small_cases(0, 4)));
 }
 
 #[test]
 fn small_cases_are_right_on_sm90() {
-    look(fixtures::sm90, 1, 8);
+    or_skip!(look(fixtures::sm90(), small_cases(1, 8)));
+}
+
+/// Few rows against many keys on a GPU of few multiprocessors, so that pieces have several tiles: each
+/// number of them cuts elsewhere. Small cases are run twice, and must give the same bits.
+fn look_at_pieces(num_sms: u32, first: usize) -> Result<Count, String> {
+    let mut target = fixtures::sm80();
+    let DeviceProps::Cuda(gpu) = &mut target.device else { unreachable!("a fixture of a GPU") };
+    gpu.num_sms = num_sms;
+    let (_, cases) = own_cases().into_iter().find(|(name, _)| *name == "sdpa_fwd_decode").unwrap();
+    // Those of many queries are long runs, and nothing is cut.
+    let few_rows = cases.into_iter().filter(|case| case.seqlen_q <= 8);
+    look(target, few_rows.skip(first).step_by(2))
+}
+
+#[test]
+fn pieces_of_units_are_merged_on_three_multiprocessors() {
+    let count = or_skip!(look_at_pieces(3, 0));
+    assert!(count.cut > 20, "{count:?}");
+}
+
+#[test]
+fn pieces_of_units_are_merged_on_eleven_multiprocessors() {
+    let count = or_skip!(look_at_pieces(11, 1));
+    assert!(count.cut > 20, "{count:?}");
 }

@@ -122,7 +122,7 @@ struct Partials {
     const i64* prefix;  // [num_bands + 1]: places of the bands before, for one head unit; null:
                         // units are not cut
     float* out;         // [2R, block_m, head_dim_v]: rows of O, divided by their sums
-    float2* stats;      // [2R, block_m]: greatest score times log2(e), and sum relative to it
+    float2* stats;      // [2R, block_m]: maximum (`RowStats`), and sum relative to it
 };
 
 // Where the blocks of attention forward find their units.

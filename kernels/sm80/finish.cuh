@@ -171,7 +171,7 @@ __device__ __forceinline__ void store_o_16(const SdpaFwdParams& params, SharedSt
 }
 
 // Leaves what a piece of a unit has seen, for frazil_sdpa_combine: rows of O divided by their own
-// sums, and the greatest score and the sum of each row. The sink is left to it.
+// sums, and the maximum and the sum of each row. The sink is left to it.
 template <class T>
 __device__ __forceinline__ void store_partial(const SdpaFwdParams& params, const Partials& partials,
                                               const SharedStorage<T>& shared,

@@ -1,19 +1,25 @@
 //! Cases of attention forward through an engine for GPUs, on whatever device: simulated or real.
+// Each test binary uses its part of this.
+#![allow(dead_code)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use frazil::{Device, Router};
+use frazil::{Device, Launches, Router, Target};
+use frazil_conformance::case::Case;
 use frazil_conformance::cuda::CudaMemory;
+use frazil_conformance::declare::declare;
 use frazil_conformance::run::{Entry, Status, Verdict, check_entry};
-use frazil_cuda::Artifacts;
+use frazil_cuda::{Artifacts, combine};
 use frazil_engine_sm80::Sm80Engine;
 
-/// How many cases an engine has served, and how many it has declined.
+/// How many cases an engine has served, how many it has declined, and of how many its best plan cuts units
+/// into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) right: usize,
     pub(crate) declined: usize,
+    pub(crate) cut: usize,
 }
 
 /// A router of the engine for compute capability 8.0 and later alone.
@@ -53,7 +59,9 @@ pub(crate) fn run(
         bad.join("\n")
     );
     let count = |status| verdicts.iter().filter(|verdict| verdict.status == status).count();
-    Count { right: count(Status::Right), declined: count(Status::Declined) }
+    let target = Arc::new(device.target().clone());
+    let cut = entries.iter().filter(|entry| is_cut(&entry.runs[0], router, &target)).count();
+    Count { right: count(Status::Right), declined: count(Status::Declined), cut }
 }
 
 fn line(verdict: &Verdict) -> String {
@@ -65,4 +73,15 @@ fn line(verdict: &Verdict) -> String {
 pub(crate) fn any_answer(mut entry: Entry) -> Entry {
     entry.expect = None;
     entry
+}
+
+/// Whether the best plan of a case cuts units into pieces, and so has them merged.
+pub(crate) fn is_cut(case: &Case, router: &Router, target: &Arc<Target>) -> bool {
+    let facts = declare(case).unwrap().facts;
+    let plans = router.plans(&facts, target).unwrap_or_default();
+    let merges = |launches: &Launches| match launches {
+        Launches::Own(kernels) => kernels.iter().any(|kernel| *kernel == combine::KERNEL),
+        _ => false,
+    };
+    plans.first().is_some_and(|plan| merges(plan.launches()))
 }

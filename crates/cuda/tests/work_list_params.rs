@@ -46,7 +46,7 @@ impl Kernel for Natural {
     type Params = Params;
 
     fn of(facts: &SdpaFwdFacts, layout: &mut Layout) -> Option<Self> {
-        Some(Self(WorkList::in_natural_order(facts, &BANDS, layout)))
+        Some(Self(WorkList::in_natural_order(facts, &BANDS, layout).0))
     }
 
     fn error_word(&self) -> Option<Region> {

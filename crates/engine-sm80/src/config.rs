@@ -20,6 +20,8 @@ pub(crate) struct Tile {
     pub(crate) num_stages: u32,
     /// Blocks that a multiprocessor is to have registers for.
     pub(crate) blocks_per_sm: u32,
+    /// Whether units may be cut into pieces.
+    pub(crate) cuts_units: bool,
 }
 
 /// Head dims as kernels have them, smallest first. A plan takes the first pair that its own fit in, so
@@ -66,6 +68,8 @@ impl Tile {
             num_warps: 4,
             num_stages,
             blocks_per_sm: 2,
+            // Where tiles are full of queries, there are units enough.
+            cuts_units: has_few_rows,
         };
         // From the tile that is best to the smallest that works.
         let smaller = [
@@ -103,7 +107,7 @@ impl Tile {
             ("blocks_per_sm", self.blocks_per_sm.into()),
             ("paged", is_paged.into()),
             ("modifies_scores", modifies_scores(facts).into()),
-            ("cuts_units", 0),
+            ("cuts_units", self.cuts_units.into()),
             ("smem_bytes", self.smem_bytes().into()),
             ("params_bytes", Params::BYTES as i64),
         ])

@@ -2,13 +2,15 @@
 //!
 //! Serves f16 and bf16 with head dims that are multiples of 8 up to 256, in every storage form, with
 //! rows aligned to 16 bytes. A plan without device lengths is one kernel; with them, the work list
-//! comes first.
+//! comes first. Where few queries see many keys, units are cut into pieces: the list comes first and
+//! the merge of the pieces last.
 //!
-//! Code map: `support` says yes or no and lays out the workspace · `config` chooses the tile · `launch`
-//! is a plan on a device. The kernel is `kernels/sm80/sdpa_fwd.cu`.
+//! Code map: `support` says yes or no · `config` chooses the tile · `order` shares out the work and lays
+//! out the workspace · `launch` is a plan on a device. The kernel is `kernels/sm80/sdpa_fwd.cu`.
 
 mod config;
 mod launch;
+mod order;
 mod support;
 
 use std::fmt;

@@ -3,17 +3,17 @@
 use std::num::NonZeroU32;
 
 use frazil_core::{
-    Candidate, CudaProps, DType, DeviceProps, Error, Facts, Geometry, Launches, Layout,
-    OverrideRules, Plan, Role, SdpaFwdFacts, StrideRule, Target, Unsupported,
+    Candidate, DType, DeviceProps, Error, Facts, Geometry, Launches, Layout, OverrideRules, Plan,
+    Role, SdpaFwdFacts, StrideRule, Target, Unsupported,
 };
-use frazil_cuda::ImageKind;
 use frazil_cuda::compile::{Arch, Request, gate};
 use frazil_cuda::sdpa_fwd::{Operands, Packing, SetupRegions, SideRegions};
 use frazil_cuda::seqlens::{Seqlens, SeqlensSide};
-use frazil_cuda::work_list::{self, Bands, SECTION_BYTES, WorkList};
+use frazil_cuda::{ImageKind, combine, work_list};
 
 use crate::config::{MAX_HEAD_DIM, Tile};
-use crate::launch::{self, Counted};
+use crate::launch;
+use crate::order::{Listed, Order, Share};
 
 /// Copies are of 16 bytes, and so are stores of O.
 const ROW_BYTES: u32 = 16;
@@ -28,20 +28,6 @@ pub(crate) struct Offer {
     pub(crate) tile: Tile,
     pub(crate) operands: Operands,
     pub(crate) order: Order,
-}
-
-/// How blocks learn of their units.
-pub(crate) enum Order {
-    /// By their index: every sequence has as many queries.
-    Counted(Counted),
-    /// By a list that is made on the device.
-    Listed {
-        list: Box<WorkList>,
-        /// Blocks that are resident at once, or units, where those are fewer.
-        num_blocks: u32,
-        /// Units of one band.
-        num_head_units: u32,
-    },
 }
 
 impl Offer {
@@ -63,19 +49,15 @@ impl Offer {
         let packing = Packing::of(facts, tile.block_m);
         let mut workspace = Layout::new();
         let order = Order::of(facts, gpu, tile, packing, &mut workspace)?;
-        let list = match &order {
-            Order::Listed { list, .. } => Some(&**list),
+        let seqlens = match &order {
+            Order::Listed(listed) => listed.list.seqlens(),
             Order::Counted(_) => None,
         };
-        let seqlens = list.and_then(WorkList::seqlens);
         let operands = Operands::of(facts, packing, seqlens.map(setup_regions));
-        let mut launches = vec![launch::KERNEL.into()];
-        if list.is_some() {
-            launches.insert(0, work_list::KERNEL.into());
-        }
+        let launches = kernels(&order).iter().map(|kernel| kernel.symbol().into());
         let candidate = Candidate {
             config: tile.config(facts),
-            launches: Launches::Own(launches),
+            launches: Launches::Own(launches.collect()),
             error_word: seqlens.map(|seqlens| seqlens.error_word().offset()),
             overrides: Some(override_rules()),
             workspace,
@@ -92,42 +74,49 @@ impl Offer {
         if is_own { Ok(offer) } else { Err(foreign()) }
     }
 
-    /// Its kernels, in the order of their launches.
+    /// What its kernels are compiled from, in the order of their launches.
     pub(crate) fn requests(&self, kind: ImageKind) -> Vec<Request> {
-        let own = launch::request(self.candidate.config.clone(), self.arch, kind);
-        match self.order {
-            Order::Counted(_) => vec![own],
-            Order::Listed { .. } => vec![work_list::request(self.arch, kind), own],
+        kernels(&self.order).iter().map(|kernel| self.request(*kernel, kind)).collect()
+    }
+
+    /// What one of its kernels is compiled from.
+    pub(crate) fn request(&self, kernel: OfPlan, kind: ImageKind) -> Request {
+        match kernel {
+            OfPlan::WorkList => work_list::request(self.arch, kind),
+            OfPlan::Forward => launch::request(self.candidate.config.clone(), self.arch, kind),
+            OfPlan::Combine => combine::request(self.arch, kind),
         }
     }
 }
 
-impl Order {
-    fn of(
-        facts: &SdpaFwdFacts,
-        gpu: &CudaProps,
-        tile: Tile,
-        packing: Packing,
-        workspace: &mut Layout,
-    ) -> Result<Self, Unsupported> {
-        let bands = Bands {
-            band_tokens: packing.band_tokens,
-            block_n: tile.block_n,
-            num_runs: packing.num_runs,
-            section_bytes: SECTION_BYTES,
-        };
-        let num_head_units = int32("units of one band", packing.num_head_units)?;
-        let Some(list) = WorkList::of(facts, &bands, workspace) else {
-            let counted = Counted::of(facts, packing);
-            int32("units of work", counted.num_units)?;
-            return Ok(Self::Counted(counted));
-        };
-        let num_units = list.max_bands().saturating_mul(packing.num_head_units);
-        let num_units = int32("units of work", num_units)?;
-        let resident = gpu.num_sms.saturating_mul(tile.blocks_per_sm);
-        let num_blocks = resident.min(num_units).max(1);
-        let list = Box::new(list);
-        Ok(Self::Listed { list, num_blocks, num_head_units })
+/// A kernel of a plan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OfPlan {
+    WorkList,
+    Forward,
+    Combine,
+}
+
+impl OfPlan {
+    fn symbol(self) -> &'static str {
+        match self {
+            Self::WorkList => work_list::KERNEL,
+            Self::Forward => launch::KERNEL,
+            Self::Combine => combine::KERNEL,
+        }
+    }
+}
+
+/// The kernels of a plan, in the order of their launches.
+fn kernels(order: &Order) -> &'static [OfPlan] {
+    match order {
+        Order::Counted(_) => &[OfPlan::Forward],
+        Order::Listed(Listed { share: Share::Claimed { .. }, .. }) => {
+            &[OfPlan::WorkList, OfPlan::Forward]
+        }
+        Order::Listed(Listed { share: Share::Cut(_), .. }) => {
+            &[OfPlan::WorkList, OfPlan::Forward, OfPlan::Combine]
+        }
     }
 }
 
@@ -202,12 +191,4 @@ fn override_rules() -> OverrideRules {
     const MULTIPLE: NonZeroU32 = NonZeroU32::new(ROW_BYTES).unwrap();
     let rule = StrideRule { unit_stride: true, multiple_bytes: MULTIPLE };
     OverrideRules(ROW_TENSORS.map(|role| (role, rule)).into())
-}
-
-/// Kernels count units in 31 bits.
-fn int32(dim: &'static str, found: u64) -> Result<u32, Unsupported> {
-    let is_served = found <= i32::MAX.unsigned_abs().into();
-    let served = "up to 2147483647";
-    let value = u32::try_from(found).ok().filter(|_| is_served);
-    value.ok_or(Unsupported::Dim { dim, found, served })
 }

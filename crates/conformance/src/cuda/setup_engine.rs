@@ -134,7 +134,8 @@ impl Kind {
                 WorkList::of(facts, bands, workspace).map(Setup::WorkList)
             }
             Self::WorkList(bands, Order::Natural) => {
-                Some(Setup::WorkList(WorkList::in_natural_order(facts, bands, workspace)))
+                let (list, _) = WorkList::in_natural_order(facts, bands, workspace);
+                Some(Setup::WorkList(list))
             }
         }
     }

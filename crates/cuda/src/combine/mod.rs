@@ -55,12 +55,13 @@ pub struct Combine {
 }
 
 impl Combine {
-    /// Adds its regions to a plan's workspace. `places` are those of its work list.
+    /// Adds its regions to a plan's workspace. `places` are those of its work list, int64
+    /// `[bands + 1]`: places of the bands before, for one head unit.
     ///
     /// | region | holds |
     /// |---|---|
     /// | `partial_out` | f32 `[2 num_blocks, block_m, Dv]`: rows of O, each divided by its sum |
-    /// | `partial_stats` | f32 `[2 num_blocks, block_m, 2]`: greatest score in units of log2, and sum |
+    /// | `partial_stats` | f32 `[2 num_blocks, block_m, 2]`: the score, in units of log2, that weights are relative to, and their sum |
     ///
     /// # Panics
     ///

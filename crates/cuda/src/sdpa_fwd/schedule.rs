@@ -28,7 +28,8 @@ pub struct Partials {
     pub prefix: u64,
     /// Address of f32 `[2 blocks, block_m, head_dim_v]`: rows of O, each divided by its sum.
     pub out: u64,
-    /// Address of f32 `[2 blocks, block_m, 2]`: greatest score in units of log2, and sum.
+    /// Address of f32 `[2 blocks, block_m, 2]`: the score, in units of log2, that weights are relative
+    /// to, and their sum.
     pub stats: u64,
 }
 

@@ -120,7 +120,7 @@ impl WorkList {
     }
 
     /// In natural order, for units that are cut into pieces; also where no side has device lengths,
-    /// and then with no region of [`Seqlens::of`].
+    /// and then with no region of [`Seqlens::of`]. With it the region of its places.
     ///
     /// | region | holds, beside those of [`WorkList::of`] |
     /// |---|---|
@@ -130,11 +130,16 @@ impl WorkList {
     /// # Panics
     ///
     /// As [`WorkList::of`].
-    pub fn in_natural_order(facts: &SdpaFwdFacts, bands: &Bands, layout: &mut Layout) -> Self {
+    pub fn in_natural_order(
+        facts: &SdpaFwdFacts,
+        bands: &Bands,
+        layout: &mut Layout,
+    ) -> (Self, Region) {
         let seqlens = Seqlens::of(facts, &[], layout);
         let list = Self::with(facts, bands, seqlens, layout);
         let places_bytes = list.max_bands.saturating_add(1).saturating_mul(8);
-        Self { places: Some(layout.region("work_list_places", places_bytes)), ..list }
+        let places = layout.region("work_list_places", places_bytes);
+        (Self { places: Some(places), ..list }, places)
     }
 
     fn with(
@@ -178,11 +183,6 @@ impl WorkList {
     /// [`Record`]s: as many as the header says, in room for [`max_bands`](Self::max_bands).
     pub fn records(&self) -> Region {
         self.records
-    }
-
-    /// int64 `[bands + 1]`: places of the bands before, for one head unit; of a list in natural order.
-    pub fn places(&self) -> Option<Region> {
-        self.places
     }
 
     /// The most bands that disjoint sequences within their bounds can have, under any override.

@@ -1,0 +1,181 @@
+//! How the work of a plan is shared out among the blocks of its grid.
+
+use std::num::NonZero;
+
+use frazil_core::{Band, Call, CudaProps, Layout, Role, SdpaFwdFacts, Unsupported};
+use frazil_cuda::combine::{Combine, Cut};
+use frazil_cuda::sdpa_fwd::{Packing, Sections};
+use frazil_cuda::work_list::{Bands, SECTION_BYTES, WorkList};
+
+use crate::config::Tile;
+
+/// Keys that a query must see for its unit to be cut: of fewer, pieces save no more than the list and the
+/// merge cost.
+const MIN_CUT_KEYS: u64 = 1024;
+
+/// How blocks learn of their units.
+pub(crate) enum Order {
+    /// By their index: every sequence has as many queries.
+    Counted(Counted),
+    /// By a list that is made on the device.
+    Listed(Listed),
+}
+
+/// Units of a list.
+pub(crate) struct Listed {
+    pub(crate) list: Box<WorkList>,
+    /// Units of one band.
+    pub(crate) num_head_units: u32,
+    pub(crate) share: Share,
+}
+
+/// What a block takes of a list.
+pub(crate) enum Share {
+    /// Whole units, one after another.
+    Claimed {
+        /// Blocks that are resident at once, or units, where those are fewer.
+        num_blocks: u32,
+    },
+    /// Pieces of units: of all keys as many as every other block.
+    Cut(Combine),
+}
+
+impl Order {
+    /// Adds to the workspace what it takes.
+    pub(crate) fn of(
+        facts: &SdpaFwdFacts,
+        gpu: &CudaProps,
+        tile: Tile,
+        packing: Packing,
+        workspace: &mut Layout,
+    ) -> Result<Self, Unsupported> {
+        let bands = Bands {
+            band_tokens: packing.band_tokens,
+            block_n: tile.block_n,
+            num_runs: packing.num_runs,
+            section_bytes: SECTION_BYTES,
+        };
+        let num_head_units = int32("units of one band", packing.num_head_units)?;
+        let resident = gpu.num_sms.saturating_mul(tile.blocks_per_sm).max(1);
+        let num_units = |list: &WorkList| {
+            int32("units of work", list.max_bands().saturating_mul(packing.num_head_units))
+        };
+        let (list, share) = if tile.cuts_units && pays_to_cut(facts, packing, resident) {
+            let (list, places) = WorkList::in_natural_order(facts, &bands, workspace);
+            let cut = Cut {
+                num_blocks: cut_blocks(facts, tile, num_units(&list)?, resident),
+                block_m: tile.block_m,
+            };
+            (list, Share::Cut(Combine::of(facts, packing, cut, places, workspace)))
+        } else if let Some(list) = WorkList::of(facts, &bands, workspace) {
+            let num_blocks = resident.min(num_units(&list)?).max(1);
+            (list, Share::Claimed { num_blocks })
+        } else {
+            return Ok(Self::Counted(Counted::of(facts, packing, num_head_units)?));
+        };
+        Ok(Self::Listed(Listed { list: Box::new(list), num_head_units, share }))
+    }
+
+    /// Blocks of the grid, of which there is one at least.
+    pub(crate) fn num_blocks(&self) -> u32 {
+        match self {
+            Self::Counted(counted) => counted.num_units.max(1),
+            Self::Listed(Listed { share: Share::Claimed { num_blocks }, .. }) => *num_blocks,
+            Self::Listed(Listed { share: Share::Cut(combine), .. }) => {
+                combine.cut().num_blocks.get().into()
+            }
+        }
+    }
+
+    /// Units of one band of one sequence.
+    pub(crate) fn num_head_units(&self) -> u32 {
+        match self {
+            Self::Counted(counted) => counted.num_head_units,
+            Self::Listed(listed) => listed.num_head_units,
+        }
+    }
+}
+
+/// Whether whole units leave so much of a GPU idle that pieces of them are done earlier.
+fn pays_to_cut(facts: &SdpaFwdFacts, packing: Packing, resident: u32) -> bool {
+    let max_len = facts.shape().kv.max_len;
+    let num_seen = match facts.band() {
+        Some(Band { left: Some(left), right: Some(right), .. }) => {
+            max_len.min(u64::from(left) + u64::from(right) + 1)
+        }
+        _ => max_len,
+    };
+    if num_seen < MIN_CUT_KEYS {
+        return false;
+    }
+    // One sequence may have most of the keys, and its units would be waited for.
+    if facts.q_side().has_lengths() || facts.kv_side().has_lengths() {
+        return true;
+    }
+    // Units that cost alike leave idle what they lack to whole waves: here more than a tenth.
+    let num_units = count_units(facts, packing);
+    let resident = u64::from(resident);
+    let in_waves = num_units.div_ceil(resident).saturating_mul(resident);
+    num_units < in_waves - in_waves / 10
+}
+
+/// Blocks that are resident at once, or places (`kernels/common/ranges.cuh`), where those are fewer.
+fn cut_blocks(facts: &SdpaFwdFacts, tile: Tile, num_units: u32, resident: u32) -> NonZero<u16> {
+    let num_tiles = facts.shape().kv.max_len.div_ceil(tile.block_n.into());
+    let num_places = u64::from(num_units).saturating_mul(num_tiles + 1);
+    let num_blocks = num_places.min(resident.into());
+    NonZero::new(u16::try_from(num_blocks).unwrap_or(u16::MAX)).unwrap_or(NonZero::<u16>::MIN)
+}
+
+/// Units that are told by their index: bands of as many queries for every sequence.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    /// Of all sequences and heads, as declared.
+    num_units: u32,
+    /// Of one band.
+    num_head_units: u32,
+    packing: Packing,
+    bytes_per_key: u64,
+}
+
+/// Units of all sequences and heads, as declared; of sequences that have as many queries each.
+fn count_units(facts: &SdpaFwdFacts, packing: Packing) -> u64 {
+    let shape = facts.shape();
+    let num_bands = shape.q.rows.div_ceil(packing.band_tokens.into());
+    shape.batch.saturating_mul(packing.num_head_units).saturating_mul(num_bands)
+}
+
+impl Counted {
+    fn of(
+        facts: &SdpaFwdFacts,
+        packing: Packing,
+        num_head_units: u32,
+    ) -> Result<Self, Unsupported> {
+        let num_units = int32("units of work", count_units(facts, packing))?;
+        let shape = facts.shape();
+        let element = facts.dtype(Role::K).map_or(1, |dtype| dtype.bytes());
+        let bytes_per_key = (shape.head_dim_qk + shape.head_dim_v) * element;
+        Ok(Self { num_units, num_head_units, packing, bytes_per_key })
+    }
+
+    /// For the extents of a call, which are those declared or smaller.
+    pub(crate) fn sections(&self, call: &Call<'_>) -> Sections {
+        let extent = |role, axis| call.view(role).map_or(0, |view| view.geometry.extent(axis));
+        let num_bands = extent(Role::Q, 2).div_ceil(self.packing.band_tokens.into());
+        let num_pairs = extent(Role::Q, 0) * self.packing.num_head_units;
+        let bytes_per_head = (extent(Role::K, 2) * self.bytes_per_key).max(1);
+        // Units of heads that share K and V count once.
+        let pairs = (SECTION_BYTES / bytes_per_head).max(1) * u64::from(self.packing.num_runs);
+        // The declaration was checked to have no more units than an int32 counts.
+        let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        Sections::new(small(num_bands), small(num_pairs), small(pairs))
+    }
+}
+
+/// Kernels count units in 31 bits.
+fn int32(dim: &'static str, found: u64) -> Result<u32, Unsupported> {
+    let is_served = found <= i32::MAX.unsigned_abs().into();
+    let served = "up to 2147483647";
+    let value = u32::try_from(found).ok().filter(|_| is_served);
+    value.ok_or(Unsupported::Dim { dim, found, served })
+}
