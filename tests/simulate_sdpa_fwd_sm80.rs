@@ -63,26 +63,38 @@ fn small_cases_are_right_on_sm90() {
     or_skip!(look(fixtures::sm90(), small_cases(1, 8)));
 }
 
-/// Few rows against many keys on a GPU of few multiprocessors, so that pieces have several tiles: each
-/// number of them cuts elsewhere. Small cases are run twice, and must give the same bits.
-fn look_at_pieces(num_sms: u32, first: usize) -> Result<Count, String> {
+/// A GPU that holds two blocks on each of so many multiprocessors.
+fn gpu_of(num_sms: u32) -> Target {
     let mut target = fixtures::sm80();
     let DeviceProps::Cuda(gpu) = &mut target.device else { unreachable!("a fixture of a GPU") };
     gpu.num_sms = num_sms;
-    let (_, cases) = own_cases().into_iter().find(|(name, _)| *name == "sdpa_fwd_decode").unwrap();
-    // Those of many queries are long runs, and nothing is cut.
-    let few_rows = cases.into_iter().filter(|case| case.seqlen_q <= 8);
-    look(target, few_rows.skip(first).step_by(2))
+    target
 }
 
+/// Few rows against many keys. Those of many queries are long runs, and nothing is cut.
+fn few_rows() -> impl Iterator<Item = Case> {
+    let (_, cases) = own_cases().into_iter().find(|(name, _)| *name == "sdpa_fwd_decode").unwrap();
+    cases.into_iter().filter(|case| case.seqlen_q <= 8)
+}
+
+/// On so few that pieces have several tiles: each number cuts elsewhere. Small cases are run twice, and
+/// must give the same bits.
 #[test]
 fn pieces_of_units_are_merged_on_three_multiprocessors() {
-    let count = or_skip!(look_at_pieces(3, 0));
+    let count = or_skip!(look(gpu_of(3), few_rows().step_by(2)));
     assert!(count.cut > 20, "{count:?}");
 }
 
 #[test]
 fn pieces_of_units_are_merged_on_eleven_multiprocessors() {
-    let count = or_skip!(look_at_pieces(11, 1));
+    let count = or_skip!(look(gpu_of(11), few_rows().skip(1).step_by(2)));
     assert!(count.cut > 20, "{count:?}");
+}
+
+/// It is one block's after all: a merge would put what nobody has left in the place of its rows.
+#[test]
+fn a_unit_that_is_cut_behind_its_first_place_alone_is_not_merged() {
+    let it = few_rows().filter(|case| case.name == "decode_cut_behind_first_place");
+    let count = or_skip!(look(gpu_of(3), it));
+    assert_eq!(count, Count { right: 1, declined: 0, cut: 1 });
 }

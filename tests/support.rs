@@ -141,10 +141,10 @@ sdpa_fwd_buglog sdpa_fwd_sm80 Alignment 1
 sdpa_fwd_buglog sdpa_fwd_sm80 Dim 8
 sdpa_fwd_buglog sdpa_fwd_sm80 Stride 2
 sdpa_fwd_buglog sdpa_fwd_sm80 served 81
-sdpa_fwd_decode sdpa_fwd_cpu served 76
+sdpa_fwd_decode sdpa_fwd_cpu served 77
 sdpa_fwd_decode sdpa_fwd_sm80 DType 10
 sdpa_fwd_decode sdpa_fwd_sm80 Stride 3
-sdpa_fwd_decode sdpa_fwd_sm80 served 63
+sdpa_fwd_decode sdpa_fwd_sm80 served 64
 sdpa_fwd_edges sdpa_fwd_cpu served 78
 sdpa_fwd_edges sdpa_fwd_sm80 DType 1
 sdpa_fwd_edges sdpa_fwd_sm80 served 77
