@@ -26,7 +26,12 @@ use sdpa_fwd::{Count, any_answer, run, sm80_router};
 const MAX_FLOPS: u64 = 600_000;
 
 /// Runs cases on a simulated GPU, with the compiler of this computer; nothing is found by the simulator.
-fn look(mut target: Target, cases: impl Iterator<Item = Case>) -> Result<Count, String> {
+/// Launches count their seeds up from the first.
+fn look(
+    mut target: Target,
+    first_seed: u64,
+    cases: impl Iterator<Item = Case>,
+) -> Result<Count, String> {
     let nvrtc = here::nvrtc()?;
     let arch = Arch::of(&target).unwrap();
     let version = nvrtc.build().version;
@@ -35,11 +40,12 @@ fn look(mut target: Target, cases: impl Iterator<Item = Case>) -> Result<Count, 
     }
     target.toolchain.nvrtc = Some(nvrtc.props());
     let device = simulated(&target).unwrap();
+    let simulation = Simulation::of(&device).unwrap();
+    simulation.set_seed(first_seed);
     let artifacts = Arc::new(Artifacts::new(nvrtc, None));
     let entries: Vec<Entry> = cases.map(Entry::from).map(any_answer).collect();
     let count = run(&device, &sm80_router(&artifacts), &entries, 1);
     eprintln!("{arch}: {count:?} of {} cases", entries.len());
-    let simulation = Simulation::of(&device).unwrap();
     assert_eq!(simulation.misuses(), []);
     assert_eq!(simulation.findings(), []);
     assert_eq!(count.right + count.declined, entries.len(), "a case contradicts itself");
@@ -55,12 +61,12 @@ fn small_cases(first: usize, stride: usize) -> impl Iterator<Item = Case> {
 
 #[test]
 fn small_cases_are_right_on_sm80() {
-    or_skip!(look(fixtures::sm80(), small_cases(0, 4)));
+    or_skip!(look(fixtures::sm80(), 0, small_cases(0, 4)));
 }
 
 #[test]
 fn small_cases_are_right_on_sm90() {
-    or_skip!(look(fixtures::sm90(), small_cases(1, 8)));
+    or_skip!(look(fixtures::sm90(), 0, small_cases(1, 8)));
 }
 
 /// A GPU that holds two blocks on each of so many multiprocessors.
@@ -81,20 +87,23 @@ fn few_rows() -> impl Iterator<Item = Case> {
 /// must give the same bits.
 #[test]
 fn pieces_of_units_are_merged_on_three_multiprocessors() {
-    let count = or_skip!(look(gpu_of(3), few_rows().step_by(2)));
+    let count = or_skip!(look(gpu_of(3), 0, few_rows().step_by(2)));
     assert!(count.cut > 20, "{count:?}");
 }
 
 #[test]
 fn pieces_of_units_are_merged_on_eleven_multiprocessors() {
-    let count = or_skip!(look(gpu_of(11), few_rows().skip(1).step_by(2)));
+    let count = or_skip!(look(gpu_of(11), 1, few_rows().skip(1).step_by(2)));
     assert!(count.cut > 20, "{count:?}");
 }
 
 /// It is one block's after all: a merge would put what nobody has left in the place of its rows.
 #[test]
 fn a_unit_that_is_cut_behind_its_first_place_alone_is_not_merged() {
-    let it = few_rows().filter(|case| case.name == "decode_cut_behind_first_place");
-    let count = or_skip!(look(gpu_of(3), it));
-    assert_eq!(count, Count { right: 1, declined: 0, cut: 1 });
+    // Three launches a call: copies of the second are late in another way for each of these.
+    for seed in 0..3 {
+        let it = few_rows().filter(|case| case.name == "decode_cut_behind_first_place");
+        let count = or_skip!(look(gpu_of(3), seed, it));
+        assert_eq!(count, Count { right: 1, declined: 0, cut: 1 });
+    }
 }
