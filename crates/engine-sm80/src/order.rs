@@ -3,7 +3,7 @@
 use std::num::NonZero;
 
 use frazil_core::{Band, Call, CudaProps, Layout, Role, SdpaFwdFacts, Unsupported};
-use frazil_cuda::combine::{Combine, Cut};
+use frazil_cuda::combine::Combine;
 use frazil_cuda::sdpa_fwd::{Packing, Sections};
 use frazil_cuda::work_list::{Bands, SECTION_BYTES, WorkList};
 
@@ -62,11 +62,8 @@ impl Order {
         };
         let (list, share) = if tile.cuts_units && pays_to_cut(facts, packing, resident) {
             let (list, places) = WorkList::in_natural_order(facts, &bands, workspace);
-            let cut = Cut {
-                num_blocks: cut_blocks(facts, tile, num_units(&list)?, resident),
-                block_m: tile.block_m,
-            };
-            (list, Share::Cut(Combine::of(facts, packing, cut, places, workspace)))
+            let num_blocks = cut_blocks(facts, tile, num_units(&list)?, resident);
+            (list, Share::Cut(Combine::of(facts, packing, num_blocks, places, workspace)))
         } else if let Some(list) = WorkList::of(facts, &bands, workspace) {
             let num_blocks = resident.min(num_units(&list)?).max(1);
             (list, Share::Claimed { num_blocks })
@@ -82,7 +79,7 @@ impl Order {
             Self::Counted(counted) => counted.num_units.max(1),
             Self::Listed(Listed { share: Share::Claimed { num_blocks }, .. }) => *num_blocks,
             Self::Listed(Listed { share: Share::Cut(combine), .. }) => {
-                combine.cut().num_blocks.get().into()
+                combine.num_blocks().get().into()
             }
         }
     }
