@@ -58,14 +58,14 @@ fn few_kernels_serve_all_cases() {
     let counts: Vec<(&str, usize)> =
         gpus.map(|(name, make)| (name, plans(&router, make()).len())).collect();
     let expected = [
-        ("sm80", 58),
-        ("sm86", 58),
-        ("sm89", 58),
-        ("sm90", 58),
-        ("sm100", 58),
-        ("sm103", 58),
-        ("sm120", 58),
-        ("sm121", 58),
+        ("sm80", 94),
+        ("sm86", 88),
+        ("sm89", 88),
+        ("sm90", 94),
+        ("sm100", 94),
+        ("sm103", 94),
+        ("sm120", 88),
+        ("sm121", 88),
     ];
     assert_eq!(counts, expected);
     assert!(counts.iter().all(|&(_, count)| count <= MOST_KERNELS));

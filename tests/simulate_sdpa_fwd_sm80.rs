@@ -77,10 +77,23 @@ fn gpu_of(num_sms: u32) -> Target {
     target
 }
 
+fn cases_of(file: &str) -> impl Iterator<Item = Case> {
+    let (_, cases) = own_cases().into_iter().find(|(name, _)| *name == file).unwrap();
+    cases.into_iter()
+}
+
+/// Two blocks take one unit after another, with a list and without.
+#[test]
+fn small_batches_are_right_where_blocks_have_many_units() {
+    let cases = cases_of("sdpa_fwd_storage").chain(cases_of("sdpa_fwd_edges"));
+    let small = cases.filter(|case| case.live_flops() <= MAX_FLOPS).skip(2).step_by(4);
+    let count = or_skip!(look(gpu_of(1), 1, small));
+    assert!(count.without_list > 20, "{count:?}");
+}
+
 /// Few rows against many keys. Those of many queries are long runs, and nothing is cut.
 fn few_rows() -> impl Iterator<Item = Case> {
-    let (_, cases) = own_cases().into_iter().find(|(name, _)| *name == "sdpa_fwd_decode").unwrap();
-    cases.into_iter().filter(|case| case.seqlen_q <= 8)
+    cases_of("sdpa_fwd_decode").filter(|case| case.seqlen_q <= 8)
 }
 
 /// On so few that pieces have several tiles: each number cuts elsewhere. Small cases are run twice, and
@@ -104,6 +117,6 @@ fn a_unit_that_is_cut_behind_its_first_place_alone_is_not_merged() {
     for seed in 0..3 {
         let it = few_rows().filter(|case| case.name == "decode_cut_behind_first_place");
         let count = or_skip!(look(gpu_of(3), seed, it));
-        assert_eq!(count, Count { right: 1, declined: 0, cut: 1 });
+        assert_eq!(count, Count { right: 1, declined: 0, cut: 1, without_list: 0 });
     }
 }

@@ -98,12 +98,19 @@ __device__ __forceinline__ void fill_row_output(const RowOutput& output, float v
     }
 }
 
+// Queries of a sequence.
+struct QueryLength {
+    i64 batch_idx;
+    i32 len;
+};
+
 // Rows past the length of their sequence, where a tensor has such rows: O = +0, LSE and max -inf,
-// sum-exp 0. All warps of the grid share the work; `warp` is the index of this one of `num_warps`.
-// Nothing else writes these rows, so it may run at any time.
+// sum-exp 0. `length_at(i)` is the i-th sequence, in any order. All warps of the grid share the
+// work; `warp` is the index of this one of `num_warps`. Nothing else writes these rows, so it may
+// run at any time.
+template <class LengthAt>
 __device__ __forceinline__ void fill_rows_past_lengths(const SdpaFwdParams& params, i64 warp,
-                                                       i64 num_warps) {
-    if (params.q_rows.lengths == nullptr) return;
+                                                       i64 num_warps, const LengthAt& length_at) {
     i64 num_rows = params.fills_o != 0 ? params.q_rows.num_rows : 0;
     for (const RowOutput* output : {&params.lse, &params.max, &params.sum_exp}) {
         if (output->data != nullptr && is_by_sequence(*output)) {
@@ -113,31 +120,31 @@ __device__ __forceinline__ void fill_rows_past_lengths(const SdpaFwdParams& para
     // Jobs are numbered through all sequences, so that every warp has as many as any other.
     i64 next = warp;
     i64 num_before = 0;
-    for (i64 first_batch = 0; first_batch < params.batch; first_batch += kWarpSize) {
-        const i64 own_batch = first_batch + lane_idx();
-        const i32 own_len = own_batch < params.batch ? params.q_rows.lengths[own_batch]
-                                                     : static_cast<i32>(num_rows);
+    for (i64 first = 0; first < params.batch; first += kWarpSize) {
+        const bool is_live = first + lane_idx() < params.batch;
+        const QueryLength own = is_live ? length_at(first + lane_idx()) : QueryLength{0, 0};
+        const i32 own_len = is_live ? own.len : static_cast<i32>(num_rows);
         u32 with_rows = __ballot_sync(kFullWarp, own_len < num_rows);
         while (with_rows != 0) {
             const i32 lane = __ffs(static_cast<int>(with_rows)) - 1;
             with_rows &= with_rows - 1;
             const i32 len = __shfl_sync(kFullWarp, own_len, lane);
+            const i64 batch_idx = __shfl_sync(kFullWarp, own.batch_idx, lane);
             const i64 num_parts = divide_up<i64>(num_rows - len, kFillRows);
             const i64 num_jobs = num_parts * params.heads.num_q_heads;
             for (; next < num_before + num_jobs; next += num_warps) {
                 const i64 job = next - num_before;
                 const i32 head = static_cast<i32>(job / num_parts);
-                const i32 first = static_cast<i32>(len + job % num_parts * kFillRows);
-                const i32 end = static_cast<i32>(min_of<i64>(first + kFillRows, num_rows));
-                const i64 batch_idx = first_batch + lane;
+                const i32 first_row = static_cast<i32>(len + job % num_parts * kFillRows);
+                const i32 end = static_cast<i32>(min_of<i64>(first_row + kFillRows, num_rows));
                 if (params.fills_o != 0) {
-                    fill_o(params, batch_idx, head, first,
+                    fill_o(params, batch_idx, head, first_row,
                            static_cast<i32>(min_of<i64>(end, params.q_rows.num_rows)));
                 }
                 const float low = negative_infinity();
-                fill_row_output(params.lse, low, batch_idx, head, first, end);
-                fill_row_output(params.max, low, batch_idx, head, first, end);
-                fill_row_output(params.sum_exp, 0.0f, batch_idx, head, first, end);
+                fill_row_output(params.lse, low, batch_idx, head, first_row, end);
+                fill_row_output(params.max, low, batch_idx, head, first_row, end);
+                fill_row_output(params.sum_exp, 0.0f, batch_idx, head, first_row, end);
             }
             num_before += num_jobs;
         }

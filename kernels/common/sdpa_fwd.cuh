@@ -7,6 +7,7 @@
 #include "common/band.cuh"
 #include "common/divide.cuh"
 #include "common/math.cuh"
+#include "common/seqlens.cuh"
 #include "common/types.cuh"
 
 namespace frazil {
@@ -125,6 +126,11 @@ struct SequenceSide {
     i32 start;
     i32 len;
 };
+
+// Bounded rows fit: the capacity of a packed side is an int32, and so is what bounds any other.
+__device__ __forceinline__ SequenceSide narrow(SequenceRows rows) {
+    return {static_cast<i32>(rows.start), static_cast<i32>(rows.len)};
+}
 
 __device__ __forceinline__ SequenceSide sequence_side(const SideRows& side, i64 batch_idx) {
     return {side.starts != nullptr ? side.starts[batch_idx] : 0,

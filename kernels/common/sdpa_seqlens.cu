@@ -37,7 +37,7 @@ __device__ __forceinline__ void write_rows(const SeqlensParams& params, const Se
     const SequenceRows rows = place_rows(read, side, batch_idx, bits, errors);
     // The kernel runs once, so that every line of it is fetched: short code beats unrolled code.
 #pragma unroll 1
-    for (u32 idx = 0; idx < side.num_offsets; ++idx) {
+    for (u64 idx = 0; idx < side.num_offsets; ++idx) {
         const ElementOffsets& offsets = side.offsets[idx];
         offsets.out[batch_idx] = rows.start * offsets.row_stride;
         if (batch_idx == params.batch - 1) {
@@ -49,7 +49,7 @@ __device__ __forceinline__ void write_rows(const SeqlensParams& params, const Se
 // The end of no sequences at all.
 __device__ __forceinline__ void write_ends_of_none(const SeqlensSide& side) {
 #pragma unroll 1
-    for (u32 idx = 0; idx < side.num_offsets; ++idx) side.offsets[idx].out[0] = 0;
+    for (u64 idx = 0; idx < side.num_offsets; ++idx) side.offsets[idx].out[0] = 0;
 }
 
 }  // namespace frazil
@@ -70,11 +70,11 @@ extern "C" __global__ void __launch_bounds__(frazil::Config::kNumThreads)
         SequenceRows q_rows{0, 0};
         SequenceRows kv_rows{0, 0};
         if (live) {
-            q_rows = read_rows(params.q, batch_idx);
-            kv_rows = read_rows(params.kv, batch_idx);
+            q_rows = read_rows(params.q.lengths, batch_idx);
+            kv_rows = read_rows(params.kv.lengths, batch_idx);
         }
-        add_lengths(params.q, q_rows, q_sum, shared.warp_sums);
-        add_lengths(params.kv, kv_rows, kv_sum, shared.warp_sums);
+        add_lengths(params.q.lengths, q_rows, q_sum, shared.warp_sums);
+        add_lengths(params.kv.lengths, kv_rows, kv_sum, shared.warp_sums);
         if (live) {
             write_rows(params, params.q, q_rows, batch_idx, kQErrors, errors);
             write_rows(params, params.kv, kv_rows, batch_idx, kKvErrors, errors);

@@ -78,17 +78,6 @@ __device__ __forceinline__ Sequence sequence_at(const WorkListParams& params,
 // ---------------------------------------------------------------------------------------------
 // Sequences
 
-__device__ __forceinline__ SequenceSide narrow(SequenceRows rows) {
-    return {static_cast<i32>(rows.start), static_cast<i32>(rows.len)};
-}
-
-// As the tensors say, or `num_rows` of a dense side.
-__device__ __forceinline__ SequenceRows rows_of(const SeqlensSide& side, i32 num_rows,
-                                                i64 batch_idx) {
-    if (side.form == SeqlensForm::kDense) return {0, num_rows};
-    return read_rows(side, batch_idx);
-}
-
 // Bounds and writes all sequences and numbers their bands; gives the number of those that are
 // listed. What each warp has found out of bounds, and its greatest kv_len, is left in shared
 // memory.
@@ -111,11 +100,11 @@ __device__ __forceinline__ i32 place_sequences(const WorkListParams& params,
         SequenceRows q_rows{0, 0};
         SequenceRows kv_rows{0, 0};
         if (live) {
-            q_rows = rows_of(seqlens.q, params.q_rows, batch_idx);
-            kv_rows = rows_of(seqlens.kv, params.kv_rows, batch_idx);
+            q_rows = rows_of(seqlens.q.lengths, params.q_rows, batch_idx);
+            kv_rows = rows_of(seqlens.kv.lengths, params.kv_rows, batch_idx);
         }
-        add_lengths(seqlens.q, q_rows, q_sum, shared.warp_sums);
-        add_lengths(seqlens.kv, kv_rows, kv_sum, shared.warp_sums);
+        add_lengths(seqlens.q.lengths, q_rows, q_sum, shared.warp_sums);
+        add_lengths(seqlens.kv.lengths, kv_rows, kv_sum, shared.warp_sums);
         Sequence sequence{};
         if (live) {
             sequence = {narrow(place_rows(q_rows, seqlens.q, batch_idx, kQErrors, errors)),
@@ -142,14 +131,6 @@ __device__ __forceinline__ i32 place_sequences(const WorkListParams& params,
     return num_listed;
 }
 
-// Heads whose units run together: whole KV heads, a power of two of them or all, whose keys and
-// values of the longest sequence fit the budget; at least one.
-__device__ __forceinline__ u32 heads_per_section(const WorkListParams& params, i32 max_kv_len) {
-    const u32 num_fitting = params.keys_per_section / static_cast<u32>(max_of(max_kv_len, 1));
-    const u32 num_whole = num_fitting > 1 ? 1u << (31 - __clz(static_cast<int>(num_fitting))) : 1;
-    return min_of(num_whole, params.num_kv_heads) * params.num_runs;
-}
-
 // The error word and the header of the list. One thread calls it.
 template <class C>
 __device__ __forceinline__ void write_header(const WorkListParams& params,
@@ -162,7 +143,9 @@ __device__ __forceinline__ void write_header(const WorkListParams& params,
         max_kv_len = max_of(max_kv_len, shared.warp_kv_lens[warp]);
     }
     if (params.seqlens.error_word != nullptr) *params.seqlens.error_word = errors;
-    *params.header = {static_cast<u32>(num_bands), heads_per_section(params, max_kv_len), 0, 0};
+    const u32 num_heads = heads_per_section(params.keys_per_section, params.num_kv_heads,
+                                            params.num_runs, max_kv_len);
+    *params.header = {static_cast<u32>(num_bands), num_heads, 0, 0};
 }
 
 // ---------------------------------------------------------------------------------------------

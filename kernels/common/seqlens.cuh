@@ -39,16 +39,22 @@ struct ElementOffsets {
 // Tensors of one side that may have rows of their own: Q, O, LSE, max and sum-exp.
 inline constexpr int kMaxElementOffsets = 5;
 
-struct SeqlensSide {
+// What the tensors of a side say, and what bounds it.
+struct SideLengths {
     SeqlensForm form;
-    u32 num_offsets;    // 0..=kMaxElementOffsets; 0 unless packed
+    u32 unused;
     IntVector entries;  // lengths, or running sums
     IntVector starts;   // of kPackedStarts; null otherwise
     i64 min_len;        // a shorter length is an error, and kept
     i64 max_len;        // a longer one is an error, and cut
     i64 capacity;       // rows that sequences may reach: each, or packed, all together
-    i32* out_lengths;   // [B]; null where dense
-    i32* out_starts;    // [B], first rows; null unless packed
+};
+
+struct SeqlensSide {
+    SideLengths lengths;
+    u64 num_offsets;   // 0..=kMaxElementOffsets; 0 unless packed
+    i32* out_lengths;  // [B]; null where dense
+    i32* out_starts;   // [B], first rows; null unless packed
     ElementOffsets offsets[kMaxElementOffsets];
 };
 
@@ -76,7 +82,7 @@ struct SequenceRows {
 
 // What the tensors say of a sequence. The start of kPackedLengths is left at 0: it takes all the
 // lengths before.
-__device__ __forceinline__ SequenceRows read_rows(const SeqlensSide& side, i64 batch_idx) {
+__device__ __forceinline__ SequenceRows read_rows(const SideLengths& side, i64 batch_idx) {
     if (side.form == SeqlensForm::kDense) return {0, 0};
     if (side.form == SeqlensForm::kPackedPrefix) {
         const i64 begin = side.entries[batch_idx];
@@ -86,9 +92,16 @@ __device__ __forceinline__ SequenceRows read_rows(const SeqlensSide& side, i64 b
     return {start, side.entries[batch_idx]};
 }
 
+// As the tensors say, or `num_rows` of a dense side.
+__device__ __forceinline__ SequenceRows rows_of(const SideLengths& side, i32 num_rows,
+                                                i64 batch_idx) {
+    if (side.form == SeqlensForm::kDense) return {0, num_rows};
+    return read_rows(side, batch_idx);
+}
+
 // Bounds what was read and adds what was out of bounds to `errors`. Afterwards
 // 0 <= start <= capacity, 0 <= len <= max_len and start + len <= capacity.
-__device__ __forceinline__ SequenceRows bound_rows(SequenceRows read, const SeqlensSide& side,
+__device__ __forceinline__ SequenceRows bound_rows(SequenceRows read, const SideLengths& side,
                                                    SeqlensErrors bits, u32& errors) {
     const i64 known_len = max_of<i64>(read.len, 0);
     const i64 bounded_len = min_of(known_len, side.max_len);
@@ -103,7 +116,7 @@ __device__ __forceinline__ SequenceRows bound_rows(SequenceRows read, const Seql
 // its bound moves what follows by all of itself, a negative one by nothing; `sum` is that of the
 // chunks before. Every thread calls it; `warp_sums` as in block_sum.
 template <int kNumWarps>
-__device__ __forceinline__ void add_lengths(const SeqlensSide& side, SequenceRows& rows, i64& sum,
+__device__ __forceinline__ void add_lengths(const SideLengths& side, SequenceRows& rows, i64& sum,
                                             i64 (&warp_sums)[kNumWarps]) {
     if (side.form != SeqlensForm::kPackedLengths) return;
     const BlockSum chunk = block_sum(max_of<i64>(rows.len, 0), warp_sums);
@@ -115,10 +128,11 @@ __device__ __forceinline__ void add_lengths(const SeqlensSide& side, SequenceRow
 // does, and a length of any other side is at most what an int32 said. Dense rows are as they were.
 __device__ __forceinline__ SequenceRows place_rows(SequenceRows read, const SeqlensSide& side,
                                                    i64 batch_idx, SeqlensErrors bits, u32& errors) {
-    if (side.form == SeqlensForm::kDense) return read;
-    const SequenceRows rows = bound_rows(read, side, bits, errors);
+    const SeqlensForm form = side.lengths.form;
+    if (form == SeqlensForm::kDense) return read;
+    const SequenceRows rows = bound_rows(read, side.lengths, bits, errors);
     side.out_lengths[batch_idx] = static_cast<i32>(rows.len);
-    if (side.form != SeqlensForm::kLengths) {
+    if (form != SeqlensForm::kLengths) {
         side.out_starts[batch_idx] = static_cast<i32>(rows.start);
     }
     return rows;

@@ -96,12 +96,4 @@ __device__ __forceinline__ Unit counted_unit(const SdpaFwdParams& params, const 
     return unit_of(params, band, pair.remainder, band_tokens);
 }
 
-// A whole unit, by its index.
-__device__ __forceinline__ Unit unit_at(const SdpaFwdParams& params, const Schedule& schedule,
-                                        const WorkListHeader& list, u32 unit_idx, i32 band_tokens) {
-    if (!is_listed(schedule)) return counted_unit(params, schedule, unit_idx, band_tokens);
-    const BandAndHead at = listed_band_and_head(list, schedule.head_units.divisor, unit_idx);
-    return listed_unit(params, schedule, at.band_idx, at.head_idx, band_tokens);
-}
-
 }  // namespace frazil

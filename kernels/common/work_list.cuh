@@ -60,6 +60,15 @@ struct WorkListParams {
     i64* places;  // [max_bands + 1], in natural order: tiles and 1 of all bands before
 };
 
+// Heads whose units run together: whole KV heads, a power of two of them or all, whose keys and
+// values of the longest sequence fit the budget; at least one.
+__device__ __forceinline__ u32 heads_per_section(u32 keys_per_section, u32 num_kv_heads,
+                                                 u32 num_runs, i32 max_kv_len) {
+    const u32 num_fitting = keys_per_section / static_cast<u32>(max_of(max_kv_len, 1));
+    const u32 num_whole = num_fitting > 1 ? 1u << (31 - __clz(static_cast<int>(num_fitting))) : 1;
+    return min_of(num_whole, num_kv_heads) * num_runs;
+}
+
 // What a band costs beside its tiles, in tiles.
 inline constexpr u32 kBandCost = 2;
 
@@ -121,9 +130,8 @@ __device__ __forceinline__ BandAndHead listed_band_and_head(const WorkListHeader
 struct Partials {
     const i64* prefix;  // [num_bands + 1]: places of the bands before, for one head unit; null:
                         // units are not cut
-    float* out;         // [2R, slot_rows, head_dim_v]: rows of O, divided by their sums
-    float2* stats;      // [2R, slot_rows]: maximum (`RowStats`), and sum relative to it
-    i64 slot_rows;      // rows of a tile that may be live: its first ones
+    float* out;         // [2R, block_m, head_dim_v]: rows of O, divided by their sums
+    float2* stats;      // [2R, block_m]: maximum (`RowStats`), and sum relative to it
 };
 
 // Where the blocks of attention forward find their units.

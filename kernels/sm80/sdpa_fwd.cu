@@ -133,6 +133,12 @@ __device__ __forceinline__ void walk_tiles(const SdpaFwdParams& params, i32 tile
     } while (tile_idx >= tiles.begin);
 }
 
+// Whether every block has one unit, told by its index.
+template <class T>
+__device__ __forceinline__ bool is_counted(const Params& params) {
+    return T::kSmallBatch == 0 && !is_listed(params.schedule);
+}
+
 // Of the tiles that the band of a unit sees, counted from the last one, those begin..end; the
 // default is all of them.
 struct Cut {
@@ -196,12 +202,22 @@ __device__ __forceinline__ void attend(const Params& params, const Unit& unit, c
     }
 }
 
-// Leaves in shared memory what the header of a list says, and the block's places. Every thread of
-// the block calls it.
+// Leaves in shared memory what the block's tasks are told by: what the header of a list says, or
+// the sequences of a small batch; and the block's places. Every thread of the block calls it.
 template <class T>
-__device__ __forceinline__ void read_list(const Params& params, SharedStorage<T>& shared) {
+__device__ __forceinline__ void read_list(const Params& params, i32 band_tokens,
+                                          SharedStorage<T>& shared) {
     const Schedule& schedule = params.schedule;
-    if (threadIdx.x == 0) {
+    if constexpr (T::kSmallBatch != 0) {
+        if (warp_idx() == 0) {
+            const WorkListHeader list =
+                rank_batch(params.op, params.small, band_tokens, shared.ranked);
+            if (lane_idx() == 0) {
+                shared.list = list;
+                shared.num_units = list.num_bands * schedule.head_units.divisor;
+            }
+        }
+    } else if (threadIdx.x == 0) {
         const WorkListHeader list = *schedule.header;
         shared.list = list;
         shared.num_units = list.num_bands * schedule.head_units.divisor;
@@ -246,35 +262,67 @@ __device__ __forceinline__ i64 first_task(const Params& params, const SharedStor
 template <class T>
 __device__ __forceinline__ i64 end_of_tasks(const Params& params, const SharedStorage<T>& shared) {
     if (cuts<T>(params.schedule)) return shared.places.end;
-    return is_listed(params.schedule) ? shared.num_units : params.schedule.sections.num_units;
+    return is_counted<T>(params) ? params.schedule.sections.num_units : shared.num_units;
 }
 
 // The task after the one that the block is done with: of a list, the next unit that nobody has
-// claimed; of units that are told by their index, none, for every one has its block. Every thread
-// of the block calls it; on return no warp reads the tiles of that task.
+// claimed; of a small batch, the block's own; of units that are told by their index, none, for
+// every one has its block. Every thread of the block calls it; on return no warp reads the tiles of
+// that task.
 template <class T>
-__device__ __forceinline__ i64 next_task(const Params& params, SharedStorage<T>& shared) {
-    if (!is_listed(params.schedule)) return params.schedule.sections.num_units;
-    if (cuts<T>(params.schedule)) {
+__device__ __forceinline__ i64 next_task(const Params& params, i64 at, SharedStorage<T>& shared) {
+    if (is_counted<T>(params)) return params.schedule.sections.num_units;
+    if constexpr (T::kSmallBatch != 0) {
+        __syncthreads();
+        return next_of_block(at, gridDim.x);
+    } else if (cuts<T>(params.schedule)) {
         __syncthreads();
         const i64 next = shared.next_place;
         // It is written again before the next barrier.
         __syncthreads();
         return next;
+    } else {
+        if (threadIdx.x == 0) {
+            shared.claimed_unit = gridDim.x + atomicAdd(&params.schedule.header->num_claimed, 1u);
+        }
+        __syncthreads();
+        return shared.claimed_unit;
     }
-    if (threadIdx.x == 0) {
-        shared.claimed_unit = gridDim.x + atomicAdd(&params.schedule.header->num_claimed, 1u);
-    }
-    __syncthreads();
-    return shared.claimed_unit;
 }
 
 template <class T>
 __device__ __forceinline__ Task task_at(const Params& params, i64 at, i32 band_tokens,
                                         SharedStorage<T>& shared) {
-    if (cuts<T>(params.schedule)) return piece_task<T>(params, at, band_tokens, shared);
-    return {unit_at(params.op, params.schedule, shared.list, static_cast<u32>(at), band_tokens),
-            {}};
+    const Schedule& schedule = params.schedule;
+    if (cuts<T>(schedule)) return piece_task<T>(params, at, band_tokens, shared);
+    const u32 unit_idx = static_cast<u32>(at);
+    if (is_counted<T>(params))
+        return {counted_unit(params.op, schedule, unit_idx, band_tokens), {}};
+    const BandAndHead band =
+        listed_band_and_head(shared.list, schedule.head_units.divisor, unit_idx);
+    if constexpr (T::kSmallBatch != 0) {
+        return {ranked_unit(params.op, shared.ranked, band, band_tokens), {}};
+    } else {
+        return {listed_unit(params.op, schedule, band.band_idx, band.head_idx, band_tokens), {}};
+    }
+}
+
+// The rest of what a kernel with device lengths writes.
+template <class T>
+__device__ __forceinline__ void fill_rows(const Params& params, const SharedStorage<T>& shared) {
+    const i64 warp = i64{blockIdx.x} * T::kNumWarps + warp_idx();
+    const i64 num_warps = i64{gridDim.x} * T::kNumWarps;
+    if constexpr (T::kSmallBatch != 0) {
+        if (params.small.q.form == SeqlensForm::kDense) return;
+        fill_rows_past_lengths(params.op, warp, num_warps, [&](i64 at) {
+            const RankedSequence& sequence = shared.ranked.sequences[at];
+            return QueryLength{sequence.batch_idx, sequence.q.len};
+        });
+    } else if (params.op.q_rows.lengths != nullptr) {
+        fill_rows_past_lengths(params.op, warp, num_warps, [&](i64 at) {
+            return QueryLength{at, params.op.q_rows.lengths[at]};
+        });
+    }
 }
 
 }  // namespace frazil
@@ -285,14 +333,13 @@ extern "C" __global__ void __launch_bounds__(frazil::Kernel::kNumThreads,
     using namespace frazil;
     extern __shared__ __align__(128) u8 dynamic_smem[];
     auto& shared = *reinterpret_cast<SharedStorage<Kernel>*>(dynamic_smem);
-    if (is_listed(params.schedule)) read_list<Kernel>(params, shared);
     const i32 band_tokens = Kernel::kBlockM / static_cast<i32>(params.op.heads.pack.divisor);
+    if (!is_counted<Kernel>(params)) read_list<Kernel>(params, band_tokens, shared);
 #pragma unroll 1
     for (i64 at = first_task<Kernel>(params, shared); at < end_of_tasks<Kernel>(params, shared);
-         at = next_task<Kernel>(params, shared)) {
+         at = next_task<Kernel>(params, at, shared)) {
         const Task task = task_at<Kernel>(params, at, band_tokens, shared);
         attend<Kernel>(params, task.unit, task.cut, shared);
     }
-    const i64 warp = i64{blockIdx.x} * Kernel::kNumWarps + warp_idx();
-    fill_rows_past_lengths(params.op, warp, i64{gridDim.x} * Kernel::kNumWarps);
+    fill_rows<Kernel>(params, shared);
 }

@@ -5,6 +5,7 @@
 #include "common/outputs.cuh"
 #include "common/ranges.cuh"
 #include "common/sdpa_fwd.cuh"
+#include "common/small_batch.cuh"
 #include "common/smem_tile.cuh"
 #include "common/softmax.cuh"
 #include "common/units.cuh"
@@ -25,6 +26,7 @@ struct ElementOf<1> {
 struct Params {
     SdpaFwdParams op;
     Schedule schedule;
+    SmallBatch small;
 };
 
 template <class C>
@@ -58,6 +60,7 @@ struct SharedStorage {
     i64 slot;  // of a piece
     u32 is_piece;
     u32 unused;
+    RankedBatch ranked;  // of a small batch: kSmallBatch
 };
 
 using Kernel = Traits<Config>;
@@ -66,6 +69,8 @@ static_assert(Kernel::kWarpRows % 16 == 0, "kBlockM: whole blocks of 16 rows for
 static_assert(Kernel::kBlockN % 16 == 0, "kBlockN: whole steps of the second product");
 static_assert(Kernel::kHeadDimQk % 16 == 0 && Kernel::kHeadDimV % 16 == 0, "whole steps");
 static_assert(Kernel::kHeadDimV <= Kernel::kHeadDimQk, "O takes the place of Q");
+static_assert(Kernel::kSmallBatch == 0 || (Kernel::kCutsUnits == 0 && Kernel::kPaged == 0),
+              "kSmallBatch: whole units, and no pages");
 static_assert(Kernel::kNumStages == 1 || Kernel::kNumStages == 2, "kNumStages: 1 or 2");
 static_assert(sizeof(SharedStorage<Kernel>) == Kernel::kSmemBytes,
               "kSmemBytes: host and kernel disagree on shared memory");

@@ -5,21 +5,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use frazil::{Device, Launches, Router, Target};
+use frazil::{Device, Launches, Plan, Router, Target};
 use frazil_conformance::case::Case;
 use frazil_conformance::cuda::CudaMemory;
 use frazil_conformance::declare::declare;
 use frazil_conformance::run::{Entry, Status, Verdict, check_entry};
-use frazil_cuda::{Artifacts, combine};
+use frazil_cuda::{Artifacts, combine, work_list};
 use frazil_engine_sm80::Sm80Engine;
 
-/// How many cases an engine has served, how many it has declined, and of how many its best plan cuts units
-/// into pieces.
+/// How many cases an engine has served, how many it has declined, of how many its best plan cuts units into
+/// pieces, and of how many it has device lengths and no list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) right: usize,
     pub(crate) declined: usize,
     pub(crate) cut: usize,
+    pub(crate) without_list: usize,
 }
 
 /// A router of the engine for compute capability 8.0 and later alone.
@@ -60,8 +61,12 @@ pub(crate) fn run(
     );
     let count = |status| verdicts.iter().filter(|verdict| verdict.status == status).count();
     let target = Arc::new(device.target().clone());
-    let cut = entries.iter().filter(|entry| is_cut(&entry.runs[0], router, &target)).count();
-    Count { right: count(Status::Right), declined: count(Status::Declined), cut }
+    let of_kind = |is_kind: fn(&Plan) -> bool| {
+        let plan = |entry: &Entry| best_plan(&entry.runs[0], router, &target);
+        entries.iter().filter_map(plan).filter(|plan| is_kind(plan)).count()
+    };
+    let (right, declined) = (count(Status::Right), count(Status::Declined));
+    Count { right, declined, cut: of_kind(is_cut), without_list: of_kind(is_without_list) }
 }
 
 fn line(verdict: &Verdict) -> String {
@@ -75,13 +80,25 @@ pub(crate) fn any_answer(mut entry: Entry) -> Entry {
     entry
 }
 
-/// Whether the best plan of a case cuts units into pieces, and so has them merged.
-pub(crate) fn is_cut(case: &Case, router: &Router, target: &Arc<Target>) -> bool {
+fn best_plan(case: &Case, router: &Router, target: &Arc<Target>) -> Option<Plan> {
     let facts = declare(case).unwrap().facts;
-    let plans = router.plans(&facts, target).unwrap_or_default();
-    let merges = |launches: &Launches| match launches {
-        Launches::Own(kernels) => kernels.iter().any(|kernel| *kernel == combine::KERNEL),
-        _ => false,
+    router.plans(&facts, target).unwrap_or_default().into_iter().next()
+}
+
+/// Whether a plan cuts units into pieces, and so has them merged.
+fn is_cut(plan: &Plan) -> bool {
+    kernels(plan).any(|kernel| kernel == combine::KERNEL)
+}
+
+/// Whether device lengths steer a plan that makes no list of the work.
+fn is_without_list(plan: &Plan) -> bool {
+    plan.error_word().is_some() && !kernels(plan).any(|kernel| kernel == work_list::KERNEL)
+}
+
+fn kernels(plan: &Plan) -> impl Iterator<Item = &str> {
+    let kernels = match plan.launches() {
+        Launches::Own(kernels) => kernels.as_slice(),
+        _ => &[],
     };
-    plans.first().is_some_and(|plan| merges(plan.launches()))
+    kernels.iter().map(AsRef::as_ref)
 }

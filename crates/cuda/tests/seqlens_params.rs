@@ -66,10 +66,13 @@ fn a_packed_side_reaches_the_rows_that_all_its_tensors_have() {
     assert_eq!(params.batch, 5);
     assert_eq!(params.kv, SideParams::default(), "the host knows all");
     let q = params.q;
-    assert_eq!((q.form, q.num_offsets, q.entries.stride), (Form::PackedPrefix, 2, 2));
-    assert_eq!((q.min_len, q.max_len), (3, 9));
-    assert_eq!(q.capacity, 37, "O has the fewest rows, and they are fewer than the total");
-    assert_eq!(q.starts.address, 0, "dead");
+    assert_eq!(
+        (q.lengths.form, q.num_offsets, q.lengths.entries.stride),
+        (Form::PackedPrefix, 2, 2)
+    );
+    assert_eq!((q.lengths.min_len, q.lengths.max_len), (3, 9));
+    assert_eq!(q.lengths.capacity, 37, "O has the fewest rows, and they are fewer than the total");
+    assert_eq!(q.lengths.starts.address, 0, "dead");
     assert_eq!(q.offsets.map(|offsets| offsets.row_stride), [8, 3, 0, 0, 0]);
     assert!(q.offsets[2..].iter().all(|offsets| offsets.out == 0), "dead");
 
@@ -77,9 +80,13 @@ fn a_packed_side_reaches_the_rows_that_all_its_tensors_have() {
     (padded.kv.rows, padded.kv.spare_rows, padded.kv.max_total) = ([50, 60, 0], 0, 45);
     let (params, _) = params_of(&padded);
     let kv = params.kv;
-    assert_eq!((kv.form, kv.capacity, kv.num_offsets), (Form::PackedStarts, 45, 2), "the total");
+    assert_eq!(
+        (kv.lengths.form, kv.lengths.capacity, kv.num_offsets),
+        (Form::PackedStarts, 45, 2),
+        "the total"
+    );
     assert_eq!([kv.offsets[0].row_stride, kv.offsets[1].row_stride], [24, 40]);
-    assert!(kv.starts.address != 0 && kv.out_starts != 0);
+    assert!(kv.lengths.starts.address != 0 && kv.out_starts != 0);
 }
 
 #[test]
@@ -90,7 +97,10 @@ fn a_length_that_is_not_packed_is_held_to_the_rows_that_are_there() {
     (paged.kv.rows, paged.kv.spare_rows) = ([2; 3], 1);
     for (problem, rows) in [(padded, 6), (paged, 2 * PAGE_SIZE.cast_signed())] {
         let kv = params_of(&problem).0.kv;
-        assert_eq!((kv.form, kv.min_len, kv.max_len, kv.capacity), (Form::Lengths, 2, rows, rows));
+        assert_eq!(
+            (kv.lengths.form, kv.lengths.min_len, kv.lengths.max_len, kv.lengths.capacity),
+            (Form::Lengths, 2, rows, rows)
+        );
         assert_eq!((kv.out_starts, kv.num_offsets), (0, 0), "dead");
     }
 }
@@ -100,7 +110,7 @@ fn a_bound_below_the_rows_counts() {
     let mut problem = problem(Of::Padded);
     (problem.kv.rows, problem.kv.spare_rows) = ([11; 3], 0);
     let kv = params_of(&problem).0.kv;
-    assert_eq!((kv.max_len, kv.capacity), (10, 11));
+    assert_eq!((kv.lengths.max_len, kv.lengths.capacity), (10, 11));
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn the_rows_of_a_dense_side_are_those_of_the_call() {
     (problem.q.rows, problem.q.spare_rows) = ([7; 3], 2);
     let (found, _) = params(&problem);
     assert_eq!((found.q_rows, found.kv_rows), (7, 0));
-    assert_eq!(found.seqlens.q.form, Form::Dense);
+    assert_eq!(found.seqlens.q.lengths.form, Form::Dense);
     assert_eq!(found.max_bands, 5, "nine rows are declared");
     assert_eq!(found.seqlens.kv.num_offsets, 0);
     let mut problem = Problem { num_heads: 4, ..self::problem(Of::Padded, Of::Dense) };
@@ -224,6 +224,9 @@ fn two_dense_sides_have_a_list_in_natural_order_and_no_error_word() {
     assert_eq!(regions, expected);
     let kv_rows = i32::try_from(problem.kv.rows[0]).unwrap();
     assert_eq!((found.q_rows, found.kv_rows, found.seqlens.batch), (33, kv_rows, 5));
-    assert_eq!((found.seqlens.q.form, found.seqlens.kv.form), (Form::Dense, Form::Dense));
+    assert_eq!(
+        (found.seqlens.q.lengths.form, found.seqlens.kv.lengths.form),
+        (Form::Dense, Form::Dense)
+    );
     assert_eq!(found.seqlens.error_word, 0);
 }

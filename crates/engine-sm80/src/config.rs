@@ -36,7 +36,7 @@ pub(crate) const MAX_HEAD_DIM: u64 = 256;
 const FEW_ROWS: u32 = 64;
 
 /// Shared memory beside the tiles: the tail of `SharedStorage` in `kernels/sm80/traits.cuh`.
-const SHARED_TAIL_BYTES: u32 = 176;
+const SHARED_TAIL_BYTES: u32 = 944;
 
 impl Tile {
     /// The tile of a plan, for a GPU with this much shared memory for a block.
@@ -94,7 +94,7 @@ impl Tile {
     }
 
     /// The integers that are compiled in.
-    pub(crate) fn config(self, facts: &SdpaFwdFacts) -> Config {
+    pub(crate) fn config(self, facts: &SdpaFwdFacts, is_small_batch: bool) -> Config {
         let is_paged = matches!(facts.kv_side(), SideFacts::Paged { .. });
         Config::new([
             ("dtype", i64::from(facts.dtype(Role::Q) == Some(DType::Bf16))),
@@ -107,7 +107,8 @@ impl Tile {
             ("blocks_per_sm", self.blocks_per_sm.into()),
             ("paged", is_paged.into()),
             ("modifies_scores", modifies_scores(facts).into()),
-            ("cuts_units", self.cuts_units.into()),
+            ("cuts_units", (self.cuts_units && !is_small_batch).into()),
+            ("small_batch", is_small_batch.into()),
             ("smem_bytes", self.smem_bytes().into()),
             ("params_bytes", Params::BYTES as i64),
         ])

@@ -6,7 +6,7 @@ use bytemuck::NoUninit;
 use frazil_core::{BuildError, Call, Config, Error, Launch, Version};
 use frazil_cuda::combine::CombineKernel;
 use frazil_cuda::compile::{Arch, Request};
-use frazil_cuda::sdpa_fwd::{Operands, Schedule, SdpaFwdParams};
+use frazil_cuda::sdpa_fwd::{Operands, Schedule, SdpaFwdParams, SmallBatch, SmallBatchParams};
 use frazil_cuda::sources::Source;
 use frazil_cuda::work_list::{WorkList, WorkListKernel};
 use frazil_cuda::{Artifacts, CudaDevice, ImageKind, Kernel, LaunchShape, Queue, nvrtc};
@@ -26,6 +26,7 @@ pub(crate) const OLDEST_NVRTC: Version = nvrtc::OLDEST_NVRTC;
 pub(crate) struct Params {
     op: SdpaFwdParams,
     schedule: Schedule,
+    small: SmallBatchParams,
 }
 
 impl Params {
@@ -33,11 +34,12 @@ impl Params {
     pub(crate) const BYTES: usize = size_of::<Self>();
 }
 
-// SAFETY: a `repr(C)` struct of two that have no padding, whose size is their sum (below).
+// SAFETY: a `repr(C)` struct of three that have no padding, whose size is their sum (below).
 #[expect(unsafe_code, reason = "bytes of a parameter are handed to a kernel")]
 unsafe impl NoUninit for Params {}
 
-const _: () = assert!(Params::BYTES == SdpaFwdParams::BYTES + Schedule::BYTES);
+const _: () =
+    assert!(Params::BYTES == SdpaFwdParams::BYTES + Schedule::BYTES + SmallBatchParams::BYTES);
 
 /// What is to be compiled.
 pub(crate) fn request(config: Config, arch: Arch, kind: ImageKind) -> Request {
@@ -60,6 +62,7 @@ pub(crate) struct Sm80Launch {
 #[derive(Debug)]
 enum Loaded {
     Counted(Counted),
+    Small(SmallBatch),
     Listed(Box<WorkListKernel>),
     Cut(Box<(WorkListKernel, CombineKernel)>),
 }
@@ -82,6 +85,7 @@ impl Sm80Launch {
         };
         let order = match &offer.order {
             Order::Counted(counted) => Loaded::Counted(*counted),
+            Order::Small(small) => Loaded::Small(small.batch),
             Order::Listed(Listed { list, share: Share::Claimed { .. }, .. }) => {
                 Loaded::Listed(Box::new(load_list(list)?))
             }
@@ -134,9 +138,14 @@ impl Launch for Sm80Launch {
     unsafe fn launch(&self, call: &Call<'_>) -> Result<(), Error> {
         // Made current and looked at once, for all launches of the call.
         let queue = self.kernel.device().queue(call.stream())?;
+        let mut small = SmallBatchParams::default();
         let (schedule, combine) = match &self.order {
             Loaded::Counted(counted) => {
                 (Schedule::counted(counted.sections(call), self.num_head_units), None)
+            }
+            Loaded::Small(batch) => {
+                small = batch.params(call);
+                (Schedule::without_list(self.num_head_units), None)
             }
             Loaded::Listed(list) => {
                 // SAFETY: the caller's promise, which is that of `make_list`.
@@ -150,10 +159,10 @@ impl Launch for Sm80Launch {
                 (Schedule { partials, ..whole }, Some(combine))
             }
         };
-        let params = Params { op: self.operands.params(call), schedule };
+        let params = Params { op: self.operands.params(call), schedule, small };
         // SAFETY: core checked that tensors and workspace are memory of the device, large enough for
         // what their extents and strides say; the kernel reads rows below the lengths that it was
-        // left, which the list's kernel has bounded, and writes rows of O and of what is asked for,
+        // left, which the list's kernel has bounded, or bounds them itself, and writes rows of O and of what is asked for,
         // and pieces to slots of which each block has two.
         unsafe { self.kernel.launch(&queue, &self.shape, &params) }?;
         match combine {

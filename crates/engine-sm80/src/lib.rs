@@ -117,7 +117,10 @@ impl fmt::Debug for Sm80Engine {
 
 impl Engine for Sm80Engine {
     fn check_support(&self, facts: &Facts, target: &Target) -> Result<Support, Unsupported> {
-        Offer::of(facts, target).map(|offer| Support::one(offer.candidate))
+        let offers = Offer::all(facts, target)?;
+        let candidates = offers.into_iter().map(|offer| offer.candidate).collect();
+        // There is one at least, or a reason.
+        Ok(Support::best_first(candidates).unwrap_or_else(|| unreachable!("an offer, or why not")))
     }
 
     fn compile(&self, plan: &Plan) -> Result<Vec<Compiled>, BuildError> {

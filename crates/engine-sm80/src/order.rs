@@ -3,8 +3,8 @@
 use std::num::NonZero;
 
 use frazil_core::{Band, Call, CudaProps, Layout, Role, SdpaFwdFacts, Unsupported};
-use frazil_cuda::combine::Combine;
-use frazil_cuda::sdpa_fwd::{Packing, Sections};
+use frazil_cuda::combine::{Combine, Cut};
+use frazil_cuda::sdpa_fwd::{Packing, Sections, SmallBatch};
 use frazil_cuda::work_list::{Bands, SECTION_BYTES, WorkList};
 
 use crate::config::Tile;
@@ -17,8 +17,19 @@ const MIN_CUT_KEYS: u64 = 1024;
 pub(crate) enum Order {
     /// By their index: every sequence has as many queries.
     Counted(Counted),
+    /// By what each works out of the lengths.
+    Small(Small),
     /// By a list that is made on the device.
     Listed(Listed),
+}
+
+/// Units of few sequences.
+pub(crate) struct Small {
+    pub(crate) batch: SmallBatch,
+    /// Units of one band.
+    pub(crate) num_head_units: u32,
+    /// As of a [`Share::Claimed`].
+    pub(crate) num_blocks: u32,
 }
 
 /// Units of a list.
@@ -41,14 +52,14 @@ pub(crate) enum Share {
 }
 
 impl Order {
-    /// Adds to the workspace what it takes.
-    pub(crate) fn of(
+    /// Those that serve, best first, each with the workspace that it takes. Few sequences are served
+    /// without a list as well: no kernel goes before, and none is last because it was dearest.
+    pub(crate) fn all(
         facts: &SdpaFwdFacts,
         gpu: &CudaProps,
         tile: Tile,
         packing: Packing,
-        workspace: &mut Layout,
-    ) -> Result<Self, Unsupported> {
+    ) -> Result<Vec<(Self, Layout)>, Unsupported> {
         let bands = Bands {
             band_tokens: packing.band_tokens,
             block_n: tile.block_n,
@@ -57,29 +68,44 @@ impl Order {
         };
         let num_head_units = int32("units of one band", packing.num_head_units)?;
         let resident = gpu.num_sms.saturating_mul(tile.blocks_per_sm).max(1);
-        let num_units = |list: &WorkList| {
-            int32("units of work", list.max_bands().saturating_mul(packing.num_head_units))
+        let num_units = |max_bands: u64| {
+            int32("units of work", max_bands.saturating_mul(packing.num_head_units))
         };
-        let (list, share) = if tile.cuts_units && pays_to_cut(facts, packing, resident) {
-            let (list, places) = WorkList::in_natural_order(facts, &bands, workspace);
-            let num_blocks = cut_blocks(facts, tile, num_units(&list)?, resident);
-            (list, Share::Cut(Combine::of(facts, packing, num_blocks, places, workspace)))
-        } else if let Some(list) = WorkList::of(facts, &bands, workspace) {
-            let num_blocks = resident.min(num_units(&list)?).max(1);
-            (list, Share::Claimed { num_blocks })
-        } else {
-            return Ok(Self::Counted(Counted::of(facts, packing, num_head_units)?));
+        let blocks = |max_bands| Ok(resident.min(num_units(max_bands)?).max(1));
+        let mut workspace = Layout::new();
+        if tile.cuts_units && pays_to_cut(facts, packing, resident) {
+            let (list, places) = WorkList::in_natural_order(facts, &bands, &mut workspace);
+            let num_units = num_units(list.max_bands())?;
+            let num_blocks = cut_blocks(facts, tile, num_units, resident);
+            let cut = Cut { num_blocks, block_m: tile.block_m };
+            let share = Share::Cut(Combine::of(facts, packing, cut, places, &mut workspace));
+            let listed = Listed { list: Box::new(list), num_head_units, share };
+            return Ok(vec![(Self::Listed(listed), workspace)]);
+        }
+        let Some(list) = WorkList::of(facts, &bands, &mut workspace) else {
+            let counted = Counted::of(facts, packing, num_head_units)?;
+            return Ok(vec![(Self::Counted(counted), workspace)]);
         };
-        Ok(Self::Listed(Listed { list: Box::new(list), num_head_units, share }))
+        let num_blocks = blocks(list.max_bands())?;
+        let share = Share::Claimed { num_blocks };
+        let listed = Self::Listed(Listed { list: Box::new(list), num_head_units, share });
+        let mut orders = vec![(listed, workspace)];
+        let mut workspace = Layout::new();
+        if let Some(batch) = SmallBatch::of(facts, &bands, &mut workspace) {
+            let num_blocks = blocks(batch.max_bands())?;
+            orders.insert(0, (Self::Small(Small { batch, num_head_units, num_blocks }), workspace));
+        }
+        Ok(orders)
     }
 
     /// Blocks of the grid, of which there is one at least.
     pub(crate) fn num_blocks(&self) -> u32 {
         match self {
             Self::Counted(counted) => counted.num_units.max(1),
+            Self::Small(small) => small.num_blocks,
             Self::Listed(Listed { share: Share::Claimed { num_blocks }, .. }) => *num_blocks,
             Self::Listed(Listed { share: Share::Cut(combine), .. }) => {
-                combine.num_blocks().get().into()
+                combine.cut().num_blocks.get().into()
             }
         }
     }
@@ -88,6 +114,7 @@ impl Order {
     pub(crate) fn num_head_units(&self) -> u32 {
         match self {
             Self::Counted(counted) => counted.num_head_units,
+            Self::Small(small) => small.num_head_units,
             Self::Listed(listed) => listed.num_head_units,
         }
     }

@@ -8,7 +8,7 @@ use frazil_core::{
 };
 use frazil_cuda::compile::{Arch, Request, gate};
 use frazil_cuda::sdpa_fwd::{Operands, Packing, SetupRegions, SideRegions};
-use frazil_cuda::seqlens::{Seqlens, SeqlensSide};
+use frazil_cuda::seqlens::SeqlensSide;
 use frazil_cuda::{ImageKind, combine, work_list};
 
 use crate::config::{MAX_HEAD_DIM, Tile};
@@ -31,8 +31,8 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// Rules, most general first; then what a plan is made of.
-    pub(crate) fn of(facts: &Facts, target: &Target) -> Result<Self, Unsupported> {
+    /// Rules, most general first; then what plans are made of, best first.
+    pub(crate) fn all(facts: &Facts, target: &Target) -> Result<Vec<Self>, Unsupported> {
         let arch = gate(target, launch::OLDEST_NVRTC)?;
         let op_name = facts.op_name();
         let Facts::SdpaFwd(facts) = facts else {
@@ -47,31 +47,40 @@ impl Offer {
         check_rows(facts)?;
         let tile = Tile::of(facts, gpu.smem_per_block_bytes)?;
         let packing = Packing::of(facts, tile.block_m);
-        let mut workspace = Layout::new();
-        let order = Order::of(facts, gpu, tile, packing, &mut workspace)?;
-        let seqlens = match &order {
-            Order::Listed(listed) => listed.list.seqlens(),
-            Order::Counted(_) => None,
-        };
-        let operands = Operands::of(facts, packing, seqlens.map(setup_regions));
+        let orders = Order::all(facts, gpu, tile, packing)?;
+        let offer =
+            |(order, workspace)| Self::of_order(facts, arch, (tile, packing), order, workspace);
+        Ok(orders.into_iter().map(offer).collect())
+    }
+
+    fn of_order(
+        facts: &SdpaFwdFacts,
+        arch: Arch,
+        (tile, packing): (Tile, Packing),
+        order: Order,
+        workspace: Layout,
+    ) -> Self {
+        let setup = setup_regions(&order);
+        let operands = Operands::of(facts, packing, setup);
         let launches = kernels(&order).iter().map(|kernel| kernel.symbol().into());
         let candidate = Candidate {
-            config: tile.config(facts),
+            config: tile.config(facts, matches!(order, Order::Small(_))),
             launches: Launches::Own(launches.collect()),
-            error_word: seqlens.map(|seqlens| seqlens.error_word().offset()),
+            error_word: setup.map(|setup| setup.error_word.offset()),
             overrides: Some(override_rules()),
             workspace,
         };
-        Ok(Self { candidate, arch, tile, operands, order })
+        Self { candidate, arch, tile, operands, order }
     }
 
     /// That of a plan which the engine has offered.
     pub(crate) fn of_plan(plan: &Plan) -> Result<Self, Error> {
-        let foreign = || Error::ForeignPlan { name: plan.name() };
-        let offer = Self::of(plan.facts(), plan.target()).map_err(|_| foreign())?;
-        let own = &offer.candidate;
-        let is_own = own.config == *plan.config() && own.workspace == *plan.workspace();
-        if is_own { Ok(offer) } else { Err(foreign()) }
+        let offers = Self::all(plan.facts(), plan.target()).unwrap_or_default();
+        let is_own = |offer: &Self| {
+            let own = &offer.candidate;
+            own.config == *plan.config() && own.workspace == *plan.workspace()
+        };
+        offers.into_iter().find(is_own).ok_or_else(|| Error::ForeignPlan { name: plan.name() })
     }
 
     /// What its kernels are compiled from, in the order of their launches.
@@ -110,7 +119,7 @@ impl OfPlan {
 /// The kernels of a plan, in the order of their launches.
 fn kernels(order: &Order) -> &'static [OfPlan] {
     match order {
-        Order::Counted(_) => &[OfPlan::Forward],
+        Order::Counted(_) | Order::Small(_) => &[OfPlan::Forward],
         Order::Listed(Listed { share: Share::Claimed { .. }, .. }) => {
             &[OfPlan::WorkList, OfPlan::Forward]
         }
@@ -120,13 +129,19 @@ fn kernels(order: &Order) -> &'static [OfPlan] {
     }
 }
 
-/// Where the list's kernel leaves bounded lengths.
-fn setup_regions(seqlens: &Seqlens) -> SetupRegions {
+/// The error word, and where a list's kernel leaves bounded lengths; `None` where no side has lengths.
+fn setup_regions(order: &Order) -> Option<SetupRegions> {
     let side = |side: &SeqlensSide| SideRegions { lengths: side.lengths(), starts: side.starts() };
-    SetupRegions {
-        error_word: seqlens.error_word(),
-        q: seqlens.q().map(side),
-        kv: seqlens.kv().map(side),
+    match order {
+        Order::Counted(_) => None,
+        Order::Small(small) => {
+            Some(SetupRegions { error_word: small.batch.error_word(), q: None, kv: None })
+        }
+        Order::Listed(listed) => listed.list.seqlens().map(|seqlens| SetupRegions {
+            error_word: seqlens.error_word(),
+            q: seqlens.q().map(side),
+            kv: seqlens.kv().map(side),
+        }),
     }
 }
 

@@ -25,10 +25,26 @@ pub struct Params {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct SideParams {
-    /// What its tensors say.
-    pub form: Form,
+    /// What its tensors say, and what bounds it.
+    pub lengths: SideLengths,
     /// How many of `offsets` are there; 0 unless packed.
-    pub num_offsets: u32,
+    pub num_offsets: u64,
+    /// Address of int32 `[B]`, written; 0 where dense.
+    pub out_lengths: u64,
+    /// Address of int32 `[B]`, written: first rows; 0 unless packed.
+    pub out_starts: u64,
+    /// Element offsets to write.
+    pub offsets: [ElementOffsets; MAX_ELEMENT_OFFSETS],
+}
+
+/// What the tensors of a side say, and what bounds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct SideLengths {
+    /// Which tensors.
+    pub form: Form,
+    /// Padding, written out.
+    pub unused: u32,
     /// Lengths, or running sums.
     pub entries: IntVector,
     /// First rows, of [`Form::PackedStarts`].
@@ -39,12 +55,6 @@ pub struct SideParams {
     pub max_len: i64,
     /// Rows that sequences may reach: each, or packed, all together. Packed, an int32 holds it.
     pub capacity: i64,
-    /// Address of int32 `[B]`, written; 0 where dense.
-    pub out_lengths: u64,
-    /// Address of int32 `[B]`, written: first rows; 0 unless packed.
-    pub out_starts: u64,
-    /// Element offsets to write.
-    pub offsets: [ElementOffsets; MAX_ELEMENT_OFFSETS],
 }
 
 /// What the tensors of a side say.
@@ -95,5 +105,7 @@ unsafe impl NoUninit for Params {}
 
 // The sums of the fields: there is no padding, here or in the kernel.
 const _: () = assert!(size_of::<IntVector>() == 16 && size_of::<ElementOffsets>() == 16);
-const _: () = assert!(size_of::<SideParams>() == 2 * 4 + 2 * 16 + 5 * 8 + MAX_ELEMENT_OFFSETS * 16);
+const _: () = assert!(size_of::<SideLengths>() == 2 * 4 + 2 * 16 + 3 * 8);
+const _: () =
+    assert!(size_of::<SideParams>() == size_of::<SideLengths>() + 3 * 8 + MAX_ELEMENT_OFFSETS * 16);
 const _: () = assert!(Params::BYTES == 2 * 8 + 2 * size_of::<SideParams>());

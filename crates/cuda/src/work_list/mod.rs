@@ -162,7 +162,7 @@ impl WorkList {
             block_n: Divisor::new(bands.block_n),
             num_kv_heads: unsigned(shape.num_kv_heads),
             num_runs: bands.num_runs,
-            keys_per_section: unsigned(bands.section_bytes / bytes_per_key(facts)),
+            keys_per_section: keys_per_section(facts, bands),
         };
         let is_dense =
             IsDense { q: !facts.q_side().has_lengths(), kv: !facts.kv_side().has_lengths() };
@@ -230,10 +230,15 @@ fn dense(call: &Call<'_>) -> seqlens::Params {
     }
 }
 
+/// Keys of one head of K and V that units which run together may read.
+pub(crate) fn keys_per_section(facts: &SdpaFwdFacts, bands: &Bands) -> u32 {
+    unsigned(bands.section_bytes / bytes_per_key(facts))
+}
+
 /// Each sequence has `ceil(len / band_tokens)` bands: at most those of the longest, for all of them.
 /// Packed, with lengths that add up to at most `total`, `sum ceil(len / n) <= sum (len + n - 1) / n`,
 /// and so at most `ceil(total / n) + B - 1`, where sequences without rows do not count.
-fn max_bands(facts: &SdpaFwdFacts, band_tokens: u64) -> u64 {
+pub(crate) fn max_bands(facts: &SdpaFwdFacts, band_tokens: u64) -> u64 {
     let (batch, q) = (facts.shape().batch, facts.shape().q);
     let of_longest = batch.saturating_mul(q.max_len.div_ceil(band_tokens));
     match facts.q_side() {
