@@ -24,8 +24,7 @@ namespace frazil {
 struct CombineParams {
     SdpaFwdParams op;
     Schedule schedule;
-    i64 num_blocks;   // of the attention kernel
-    i32 block_m;      // rows of its tile
+    u32 num_blocks;   // of the attention kernel
     i32 band_tokens;  // queries of a band
 };
 
@@ -65,7 +64,7 @@ __device__ __forceinline__ LanePiece lane_piece(const CombineParams& params,
                                                 const PieceBlocks& blocks, u32 block, i32 row) {
     const LeftPiece left = left_piece(division, unit, block);
     if (block > blocks.last || !left.is_left) return {0, negative_infinity(), 0.0f};
-    const i32 row_idx = left.slot * params.block_m + row;
+    const i32 row_idx = left.slot * static_cast<i32>(params.schedule.partials.slot_rows) + row;
     const float2 stats = params.schedule.partials.stats[row_idx];
     return {row_idx, stats.x, stats.y};
 }
@@ -195,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(frazil::Config::kNumThreads, 1)
     const i32 num_bands = static_cast<i32>(params.schedule.header->num_bands);
     const i64 num_head_units = params.schedule.head_units.divisor;
     const Division whole =
-        division(prefix[num_bands] * num_head_units, static_cast<u32>(params.num_blocks));
+        division(prefix[num_bands] * num_head_units, params.num_blocks);
     const i64 place = first_place(whole, blockIdx.x);
     if (place >= whole.num_places) return;
     const UnitPlaces unit = unit_of_place(prefix, num_bands, num_head_units, place);

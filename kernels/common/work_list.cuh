@@ -130,8 +130,9 @@ __device__ __forceinline__ BandAndHead listed_band_and_head(const WorkListHeader
 struct Partials {
     const i64* prefix;  // [num_bands + 1]: places of the bands before, for one head unit; null:
                         // units are not cut
-    float* out;         // [2R, block_m, head_dim_v]: rows of O, divided by their sums
-    float2* stats;      // [2R, block_m]: maximum (`RowStats`), and sum relative to it
+    float* out;         // [2R, slot_rows, head_dim_v]: rows of O, divided by their sums
+    float2* stats;      // [2R, slot_rows]: maximum (`RowStats`), and sum relative to it
+    i64 slot_rows;      // rows of a tile that may be live: its first ones
 };
 
 // Where the blocks of attention forward find their units.

@@ -188,7 +188,7 @@ __device__ __forceinline__ void store_partial(const SdpaFwdParams& params, const
             const float sum = quad_sum(stats.sum[block][half]);
             const RowResult row = finish_row(stats.max_log2[block][half], sum, negative_infinity());
             if (!row_place(params, shared.unit, row_in_tile).is_live) continue;
-            const i64 at = shared.slot * T::kBlockM + row_in_tile;
+            const i64 at = shared.slot * partials.slot_rows + row_in_tile;
             if (lane_column == 0) partials.stats[at] = float2{row.max_log2, row.sum};
             float* const o = partials.out + at * params.head_dim_v;
 #pragma unroll

@@ -63,7 +63,7 @@ pub(crate) fn run(
     let target = Arc::new(device.target().clone());
     let of_kind = |is_kind: fn(&Plan) -> bool| {
         let plan = |entry: &Entry| best_plan(&entry.runs[0], router, &target);
-        entries.iter().filter_map(plan).filter(|plan| is_kind(plan)).count()
+        entries.iter().filter_map(plan).filter(&is_kind).count()
     };
     let (right, declined) = (count(Status::Right), count(Status::Declined));
     Count { right, declined, cut: of_kind(is_cut), without_list: of_kind(is_without_list) }

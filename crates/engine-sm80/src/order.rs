@@ -3,7 +3,7 @@
 use std::num::NonZero;
 
 use frazil_core::{Band, Call, CudaProps, Layout, Role, SdpaFwdFacts, Unsupported};
-use frazil_cuda::combine::{Combine, Cut};
+use frazil_cuda::combine::Combine;
 use frazil_cuda::sdpa_fwd::{Packing, Sections, SmallBatch};
 use frazil_cuda::work_list::{Bands, SECTION_BYTES, WorkList};
 
@@ -77,8 +77,8 @@ impl Order {
             let (list, places) = WorkList::in_natural_order(facts, &bands, &mut workspace);
             let num_units = num_units(list.max_bands())?;
             let num_blocks = cut_blocks(facts, tile, num_units, resident);
-            let cut = Cut { num_blocks, block_m: tile.block_m };
-            let share = Share::Cut(Combine::of(facts, packing, cut, places, &mut workspace));
+            let combine = Combine::of(facts, packing, num_blocks, places, &mut workspace);
+            let share = Share::Cut(combine);
             let listed = Listed { list: Box::new(list), num_head_units, share };
             return Ok(vec![(Self::Listed(listed), workspace)]);
         }
@@ -105,7 +105,7 @@ impl Order {
             Self::Small(small) => small.num_blocks,
             Self::Listed(Listed { share: Share::Claimed { num_blocks }, .. }) => *num_blocks,
             Self::Listed(Listed { share: Share::Cut(combine), .. }) => {
-                combine.cut().num_blocks.get().into()
+                combine.num_blocks().get().into()
             }
         }
     }

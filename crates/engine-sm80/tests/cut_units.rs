@@ -95,8 +95,8 @@ fn whether_units_are_cut_compiles_nothing_anew() {
     assert!(plans.iter().all(|plan| plan.config() == plans[0].config()));
 }
 
-/// Two slots for each block, of 64 rows of 40 columns: for no more blocks than a GPU holds at once, nor
-/// than the units have places, one for each tile of 64 keys and one more.
+/// Two slots for each block, of four rows of 40 columns, for four heads share K and V: for no more blocks
+/// than a GPU holds at once, nor than the units have places, one for each tile of 64 keys and one more.
 #[test]
 fn the_workspace_has_a_list_and_two_slots_for_each_block() {
     for (batch, seqlen_kv, num_sms, num_blocks) in [
@@ -111,8 +111,8 @@ fn the_workspace_has_a_list_and_two_slots_for_each_block() {
         let regions: BTreeMap<&str, u64> =
             plan.workspace().regions().map(|(name, region)| (name, region.bytes())).collect();
         let expected = [
-            ("partial_out", 2 * num_blocks * 64 * 40 * 4),
-            ("partial_stats", 2 * num_blocks * 64 * 8),
+            ("partial_out", 2 * num_blocks * 4 * 40 * 4),
+            ("partial_stats", 2 * num_blocks * 4 * 8),
             ("work_list_header", 16),
             ("work_list_places", (batch + 1) * 8),
             ("work_list_records", batch * 32),

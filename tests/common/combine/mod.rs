@@ -257,13 +257,13 @@ fn params(merge: &Merge, memory: &Memory) -> Params {
         prefix: memory.places.addr(),
         out: memory.out.addr(),
         stats: memory.stats.addr(),
+        slot_rows: merge.block_m.into(),
     };
     let list = Schedule::listed(memory.records.addr(), memory.header.addr(), head_units);
     Params {
         op,
         schedule: Schedule { partials, ..list },
         num_blocks: merge.num_blocks.into(),
-        block_m: merge.block_m,
         band_tokens: merge.band_tokens(),
     }
 }

@@ -70,7 +70,7 @@ impl CombineKernel {
     /// # Safety
     ///
     /// `op` and `schedule` are those of a launch just before, on the same stream, of a kernel that cuts
-    /// units as this was told ([`Combine::cut`]): it reads the same list, and leaves its pieces in
+    /// units as this was told ([`Combine::num_blocks`]): it reads the same list, and leaves its pieces in
     /// [`Combine::partials`] of the call, of which `schedule` has the addresses.
     pub unsafe fn launch(
         &self,

@@ -34,34 +34,29 @@ pub fn config() -> Config {
     Config::new([("num_threads", NUM_THREADS.into()), ("params_bytes", Params::BYTES as i64)])
 }
 
-/// How the kernel in front cuts units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// Blocks of its grid, which the places are divided among.
-    pub num_blocks: NonZero<u16>,
-    /// Rows of its tile.
-    pub block_m: u32,
-}
-
 /// The cut units of one plan: where their pieces lie, and what the merge is launched with.
 #[derive(Clone, Copy, Debug)]
 pub struct Combine {
     places: Region,
     out: Region,
     stats: Region,
-    cut: Cut,
+    num_blocks: NonZero<u16>,
     band_tokens: u32,
-    blocks_per_unit: u32,
+    slot_rows: u32,
 }
 
 impl Combine {
     /// Adds its regions to a plan's workspace. `places` are those of its work list, int64
-    /// `[bands + 1]`: places of the bands before, for one head unit.
+    /// `[bands + 1]`: places of the bands before, for one head unit, which are divided among
+    /// `num_blocks` blocks of the kernel in front.
     ///
     /// | region | holds |
     /// |---|---|
-    /// | `partial_out` | f32 `[2 num_blocks, block_m, Dv]`: rows of O, each divided by its sum |
-    /// | `partial_stats` | f32 `[2 num_blocks, block_m, 2]`: the score, in units of log2, that weights are relative to, and their sum |
+    /// | `partial_out` | f32 `[2 num_blocks, R, Dv]`: rows of O, each divided by its sum |
+    /// | `partial_stats` | f32 `[2 num_blocks, R, 2]`: the score, in units of log2, that weights are relative to, and their sum |
+    ///
+    /// R is the number of rows that a tile can have of the queries of a band: one query of one head
+    /// takes no room for those of a whole tile.
     ///
     /// # Panics
     ///
@@ -69,20 +64,20 @@ impl Combine {
     pub fn of(
         facts: &SdpaFwdFacts,
         packing: Packing,
-        cut: Cut,
+        num_blocks: NonZero<u16>,
         places: Region,
         layout: &mut Layout,
     ) -> Self {
         let shape = facts.shape();
         let columns = shape.head_dim_v;
         assert!(columns <= MAX_HEAD_DIM_V && columns.is_multiple_of(4), "head_dim_v {columns}");
-        let rows = 2 * u64::from(cut.num_blocks.get()) * u64::from(cut.block_m);
+        let tokens = shape.q.max_len.min(packing.band_tokens.into());
+        // Rows of a tile are hundreds.
+        let slot_rows = u32::try_from(tokens * u64::from(packing.pack)).unwrap_or(u32::MAX);
+        let rows = 2 * u64::from(num_blocks.get()) * u64::from(slot_rows);
         let out = layout.region("partial_out", rows * columns * 4);
         let stats = layout.region("partial_stats", rows * 8);
-        let tokens = shape.q.max_len.min(packing.band_tokens.into());
-        let live_rows = u32::try_from(tokens * u64::from(packing.pack)).unwrap_or(cut.block_m);
-        let blocks_per_unit = live_rows.div_ceil(NUM_THREADS / 32).max(1);
-        Self { places, out, stats, cut, band_tokens: packing.band_tokens, blocks_per_unit }
+        Self { places, out, stats, num_blocks, band_tokens: packing.band_tokens, slot_rows }
     }
 
     /// Where the kernel in front finds its places and leaves its pieces.
@@ -91,37 +86,31 @@ impl Combine {
             prefix: call.region(self.places),
             out: call.region(self.out),
             stats: call.region(self.stats),
+            slot_rows: self.slot_rows.into(),
         }
     }
 
-    /// How units are cut.
-    pub fn cut(&self) -> Cut {
-        self.cut
-    }
-
-    /// Blocks of the merge that share the rows of one unit: its grid is this many times
-    /// `num_blocks`.
-    pub fn blocks_per_unit(&self) -> u32 {
-        self.blocks_per_unit
+    /// Blocks of the kernel in front.
+    pub fn num_blocks(&self) -> NonZero<u16> {
+        self.num_blocks
     }
 
     /// The kernel's parameter for one call, from those of the kernel in front.
     pub fn params(&self, op: &SdpaFwdParams, schedule: &Schedule) -> Params {
-        // Rows and queries of a tile are hundreds.
-        let small = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
         Params {
             op: *op,
             schedule: *schedule,
-            num_blocks: self.cut.num_blocks.get().into(),
-            block_m: small(self.cut.block_m),
-            band_tokens: small(self.band_tokens),
+            num_blocks: self.num_blocks.get().into(),
+            // Queries of a tile are hundreds.
+            band_tokens: i32::try_from(self.band_tokens).unwrap_or(i32::MAX),
         }
     }
 
     /// A block for each of the kernel in front, times those that share the rows of a unit.
     fn shape(&self) -> LaunchShape {
+        let blocks_per_unit = self.slot_rows.div_ceil(NUM_THREADS / 32).max(1);
         LaunchShape {
-            grid: [self.cut.num_blocks.get().into(), self.blocks_per_unit, 1],
+            grid: [self.num_blocks.get().into(), blocks_per_unit, 1],
             block: [NUM_THREADS, 1, 1],
             cluster: [1; 3],
             dynamic_smem_bytes: 0,

@@ -15,9 +15,7 @@ pub struct Params {
     /// As the kernel in front took it: of a list, with partial results.
     pub schedule: Schedule,
     /// Blocks of the kernel in front; 1 to 65535.
-    pub num_blocks: i64,
-    /// Rows of its tile.
-    pub block_m: i32,
+    pub num_blocks: u32,
     /// Queries of a band.
     pub band_tokens: i32,
 }
@@ -32,4 +30,4 @@ impl Params {
 unsafe impl NoUninit for Params {}
 
 // The sum of the fields: there is no padding, here or in the kernel.
-const _: () = assert!(Params::BYTES == SdpaFwdParams::BYTES + Schedule::BYTES + 8 + 2 * 4);
+const _: () = assert!(Params::BYTES == SdpaFwdParams::BYTES + Schedule::BYTES + 2 * 4);

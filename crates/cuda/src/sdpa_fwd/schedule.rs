@@ -26,11 +26,13 @@ pub struct Schedule {
 pub struct Partials {
     /// Address of int64 `[bands + 1]`: places of the bands before.
     pub prefix: u64,
-    /// Address of f32 `[2 blocks, block_m, head_dim_v]`: rows of O, each divided by its sum.
+    /// Address of f32 `[2 blocks, slot_rows, head_dim_v]`: rows of O, each divided by its sum.
     pub out: u64,
-    /// Address of f32 `[2 blocks, block_m, 2]`: the score, in units of log2, that weights are relative
+    /// Address of f32 `[2 blocks, slot_rows, 2]`: the score, in units of log2, that weights are relative
     /// to, and their sum.
     pub stats: u64,
+    /// Rows of a tile that may be live: its first ones.
+    pub slot_rows: i64,
 }
 
 /// The order of units told by their index: sections of pairs of a sequence and a head unit
@@ -103,7 +105,7 @@ unsafe impl NoUninit for Schedule {}
 
 // The sums of the fields: there is no padding, here or in the kernels.
 const _: () = assert!(size_of::<Sections>() == 4 * 4 + 3 * 16);
-const _: () = assert!(Schedule::BYTES == 2 * 8 + size_of::<Sections>() + 16 + 3 * 8);
+const _: () = assert!(Schedule::BYTES == 2 * 8 + size_of::<Sections>() + 16 + 4 * 8);
 
 #[cfg(test)]
 mod tests {
