@@ -12,7 +12,7 @@ mod sdpa_fwd;
 use std::sync::Arc;
 
 use common::{own_cases, peer_entries};
-use frazil_conformance::generator::case_from_seed;
+use frazil_conformance::generator::{Aim, case_from_seed};
 use frazil_conformance::run::Entry;
 use frazil_cuda::{Artifacts, DiskCache};
 use here::or_skip;
@@ -82,5 +82,7 @@ fn the_peers_configurations_are_right() {
 
 #[test]
 fn generated_cases_are_right() {
-    run_here("generated", (0..2000).map(case_from_seed).map(Entry::from).collect());
+    run_here("generated", (0..500).map(case_from_seed).map(Entry::from).collect());
+    let for_matrix_units = (0..1000).map(|seed| Aim::MatrixUnits.case_from_seed(seed));
+    run_here("generated for matrix units", for_matrix_units.map(Entry::from).collect());
 }

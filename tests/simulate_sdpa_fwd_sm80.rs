@@ -15,6 +15,7 @@ use common::own_cases;
 use frazil::target::fixtures;
 use frazil::{DeviceProps, Target};
 use frazil_conformance::case::Case;
+use frazil_conformance::generator::Aim;
 use frazil_conformance::run::Entry;
 use frazil_cuda::compile::Arch;
 use frazil_cuda::sim::Simulation;
@@ -67,6 +68,15 @@ fn small_cases_are_right_on_sm80() {
 #[test]
 fn small_cases_are_right_on_sm90() {
     or_skip!(look(fixtures::sm90(), 0, small_cases(1, 8)));
+}
+
+/// The least of those that are drawn for matrix units.
+#[test]
+fn small_generated_cases_are_right() {
+    let drawn = (0..400).map(|seed| Aim::MatrixUnits.case_from_seed(seed));
+    let small = drawn.filter(|case| case.note.is_none() && case.live_flops() <= MAX_FLOPS);
+    let count = or_skip!(look(fixtures::sm80(), 2, small.take(12)));
+    assert_eq!(count.declined, 0, "{count:?}");
 }
 
 /// A GPU that holds two blocks on each of so many multiprocessors.

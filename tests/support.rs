@@ -8,7 +8,7 @@ use frazil::target::fixtures;
 use frazil::{EngineId, Router, Target};
 use frazil_conformance::case::Case;
 use frazil_conformance::declare::CaseError;
-use frazil_conformance::generator::case_from_seed;
+use frazil_conformance::generator::{Aim, case_from_seed};
 use frazil_conformance::peer::PeerFile;
 use frazil_conformance::repro::Repro;
 use frazil_conformance::run::{short_name, support_answers};
@@ -209,6 +209,23 @@ fn the_bug_log_is_covered() {
         let is_case = text.contains(&format!("name = \"pp_{id:02}_"));
         assert!(is_case || head.contains(&format!("PP-{id:02}")), "PP-{id:02}");
     }
+}
+
+/// What is drawn for matrix units is served by engines that have them, but for what contradicts itself.
+#[test]
+fn cases_for_matrix_units_are_served_on_gpus() {
+    let (mut served, router) = (0, router());
+    for seed in 0..500 {
+        let case = Aim::MatrixUnits.case_from_seed(seed);
+        if let Ok(answers) = support_answers(&case, &router, &fixtures::sm90()) {
+            let of_gpus = answers.iter().filter(|(engine, _)| short_name(engine) != "cpu");
+            for (engine, answer) in of_gpus {
+                assert_eq!(answer, "served", "seed {seed}: {engine}");
+            }
+            served += 1;
+        }
+    }
+    assert!(served > 450, "{served}");
 }
 
 /// A graph that contradicts itself is refused by core, for a generated case that says so and for

@@ -128,6 +128,11 @@ fn values() -> impl Strategy<Value = Values> {
 }
 
 impl Extras {
+    /// Without the modifiers that no engine serves yet.
+    pub(super) fn keep_to_what_is_served(&mut self) {
+        (self.dropout, self.block_mask) = (None, false);
+    }
+
     /// The bias, for Q of that type; an 8-bit one takes an f32 bias.
     pub(super) fn bias(&self, dtype: DType) -> Option<BiasCase> {
         let (of_io_type, per_batch, per_head, values) = self.bias?;

@@ -10,6 +10,8 @@ use crate::case::{Case, Place, Places, RowLayout, SideCase};
 struct Layout {
     /// Which order of the axes.
     order: usize,
+    /// Whether columns lie next to one another, whatever the order of the others.
+    columns_first: bool,
     /// Elements from one column to the next.
     step: u64,
     /// Elements left free after each axis, innermost first.
@@ -72,6 +74,7 @@ fn layout() -> impl Strategy<Value = Layout> {
     (order, step, [gap(), gap(), gap(), gap()], broadcast, any::<bool>(), offset).prop_map(
         |(order, step, gaps, broadcast, noise, offset)| Layout {
             order,
+            columns_first: false,
             step,
             gaps,
             broadcast,
@@ -86,7 +89,7 @@ impl Layout {
         let mut axes: Vec<usize> = (0..extents.len()).rev().collect();
         // The order as a number in the factorial system, 0 being row-major.
         let mut code = self.order;
-        for at in 0..axes.len() {
+        for at in usize::from(self.columns_first)..axes.len() {
             let left = axes.len() - at;
             axes[at..].rotate_left(code % left);
             code /= left;
@@ -108,7 +111,19 @@ impl Layout {
 /// What a producer writes where it does not matter.
 const NOISE: i64 = 3_331_333;
 
+/// Elements in 16 bytes, of two bytes each.
+const CHUNK: u64 = 8;
+
 impl Layouts {
+    /// Rows of Q, K, V and O are runs of columns, and begin at multiples of 16 bytes.
+    pub(super) fn keep_rows_whole(&mut self) {
+        for layout in [&mut self.q, &mut self.k, &mut self.v, &mut self.o].into_iter().flatten() {
+            (layout.columns_first, layout.step) = (true, 1);
+            layout.gaps = layout.gaps.map(|gap| gap * CHUNK);
+            layout.offset *= CHUNK;
+        }
+    }
+
     pub(super) fn places(&self, case: &Case) -> Places {
         let (q, o) = (&self.q, &self.o);
         let (columns, columns_v) = (case.head_dim_qk, case.head_dim_v());
