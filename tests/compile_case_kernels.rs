@@ -97,8 +97,8 @@ impl Local {
 const BUDGET: [(&str, Local); 2] = [
     (
         "head_dim_qk=128,head_dim_v=128,block_m=128",
-        // For sm_103a 28 are stored, for the others 16.
-        Local { stack_bytes: 16, spill_store_bytes: 28, spill_load_bytes: 36 },
+        // The most is that of a small batch for sm_90a and later.
+        Local { stack_bytes: 40, spill_store_bytes: 48, spill_load_bytes: 72 },
     ),
     (
         "head_dim_qk=96,head_dim_v=96,block_m=128,block_n=64,num_warps=4,num_stages=1,blocks_per_sm=2,paged=1",
@@ -115,15 +115,15 @@ fn is_within_budget(plan: &str, resources: Resources) -> bool {
 #[test]
 fn a_kernel_that_keeps_more_in_local_memory_than_is_stated_is_found() {
     let none = Resources { registers: 255, ..Resources::default() };
-    let stated = Resources { stack_bytes: 16, spill_store_bytes: 28, spill_load_bytes: 36, ..none };
+    let stated = Resources { stack_bytes: 40, spill_store_bytes: 48, spill_load_bytes: 72, ..none };
     let (large, other) = (BUDGET[0].0, "head_dim_qk=64,head_dim_v=64,block_m=128");
     for (plan, resources, is_within) in [
         (other, none, true),
         (large, stated, true),
         (other, Resources { stack_bytes: 8, ..none }, false),
         (other, Resources { spill_load_bytes: 4, ..none }, false),
-        (large, Resources { spill_store_bytes: 32, ..stated }, false),
-        (large, Resources { spill_load_bytes: 40, ..stated }, false),
+        (large, Resources { spill_store_bytes: 52, ..stated }, false),
+        (large, Resources { spill_load_bytes: 76, ..stated }, false),
     ] {
         assert_eq!(is_within_budget(plan, resources), is_within, "{plan}: {resources:?}");
     }
