@@ -13,9 +13,9 @@ mod here;
 
 use std::sync::Arc;
 
-use detectors::Place;
+use detectors::{Place, Tested};
 use frazil_conformance::alloc::CountingAllocator;
-use frazil_conformance::detectors::Detector;
+use frazil_conformance::detectors::{Detector, Effort, Violation};
 use frazil_core::Device;
 use frazil_cuda::{Artifacts, CudaDevice};
 use here::or_skip;
@@ -35,6 +35,7 @@ fn every_rule_is_kept_and_every_violation_is_found() {
     };
     let detectors = Detector::ALL.into_iter().filter(|&it| it != Detector::DriverCalls);
     let detectors: Vec<Detector> = detectors.collect();
-    let blind = Place { open: &open, artifacts }.look(&detectors);
+    let place = Place { open: &open, artifacts, effort: Effort::GPU };
+    let blind = place.look(&Tested::setup(), &Violation::ALL, &detectors);
     assert_eq!(blind, [], "all of them can look here");
 }

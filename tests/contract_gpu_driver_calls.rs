@@ -14,9 +14,10 @@ mod here;
 
 use std::sync::Arc;
 
-use detectors::Place;
+use detectors::sm80_calls::CALLS;
+use detectors::{Place, Tested};
 use frazil_conformance::counting_driver::CountedProcess;
-use frazil_conformance::detectors::Detector;
+use frazil_conformance::detectors::{Detector, Effort, Violation};
 use frazil_core::Device;
 use frazil_cuda::{Artifacts, CudaDevice};
 use here::or_skip;
@@ -33,7 +34,15 @@ fn execute_calls_the_driver_to_launch_and_every_violation_is_found() {
             let nvrtc = Some(nvrtc.props());
             Device::new(CudaDevice::open(driver.clone(), 0, nvrtc).unwrap())
         };
-        let blind = Place { open: &open, artifacts }.look(&[Detector::DriverCalls]);
+        let place = Place { open: &open, artifacts, effort: Effort::GPU };
+        let blind = place.look(&Tested::setup(), &Violation::ALL, &[Detector::DriverCalls]);
         assert_eq!(blind, [], "calls are counted in this process");
+        for calls in &CALLS {
+            for position in 0..calls.plans.len() {
+                let tested = Tested::sm80(calls, position);
+                let blind = place.look(&tested, &[], &[Detector::DriverCalls]);
+                assert_eq!(blind, [], "calls are counted in this process");
+            }
+        }
     });
 }

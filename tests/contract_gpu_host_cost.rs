@@ -1,4 +1,4 @@
-//! What a call costs on the host, beside the driver's launch that it is made of.
+//! What a call costs on the host, beside as many bare launches as it makes, of as many bytes of parameters.
 //!
 //! One test, since allocations are counted for the whole process, and time is the computer's.
 
@@ -8,6 +8,8 @@
 mod here;
 #[path = "common/setup.rs"]
 mod setup;
+#[path = "common/sm80_calls.rs"]
+mod sm80_calls;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -16,21 +18,25 @@ use std::time::{Duration, Instant};
 use frazil_conformance::alloc::{CountingAllocator, count_allocations};
 use frazil_conformance::cuda::SetupEngine;
 use frazil_core::{
-    Bindings, BuildError, Call, Compiled, Device, Engine, EngineId, Error, Executable, Facts,
-    Feature, FeatureSet, Launch, Maturity, Plan, RegisteredEngine, Support, Target, TensorId,
-    Unsupported, Workspace,
+    Bindings, BuildError, Call, Compiled, Config, Device, Engine, EngineId, Error, Executable,
+    Facts, Feature, FeatureSet, Launch, Maturity, Plan, RegisteredEngine, Support, Target,
+    TensorId, Unsupported, Workspace,
 };
-use frazil_cuda::compile::Arch;
-use frazil_cuda::seqlens::{self, Params};
+use frazil_cuda::compile::{Arch, Request};
+use frazil_cuda::sources::Source;
 use frazil_cuda::tools::{DeviceMemory, OwnedStream};
-use frazil_cuda::{Artifacts, CudaDevice, DriverCalls, FunctionHandle, LaunchShape};
+use frazil_cuda::{
+    Artifacts, CudaDevice, DriverCalls, FunctionHandle, LaunchShape, combine, work_list,
+};
+use frazil_engine_sm80::Sm80Engine;
 use here::or_skip;
 use setup::problems;
+use sm80_calls::{calls, launches};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Calls between two waits: fewer than a stream queues without waiting.
+/// Calls between two waits: a stream queues their launches, three a call at most, without waiting.
 const CALLS: u32 = 300;
 /// The best of so many is taken: what else the computer does only adds time.
 const BATCHES: usize = 20;
@@ -74,57 +80,95 @@ impl Launch for PartLaunch {
     }
 }
 
-/// Memory for calls, on one stream.
+/// An executable with memory for its calls, on one stream.
 struct Rig {
-    device: Device,
+    executable: Executable,
     stream: OwnedStream,
     tensors: Vec<(TensorId, DeviceMemory)>,
     workspace: DeviceMemory,
 }
 
+/// What the host takes for each of [`CALLS`] calls, and allocations of all.
+type Cost = (Duration, usize);
+
 impl Rig {
-    fn new(device: &Device, plan: &Plan) -> Self {
+    fn new(device: &Device, plan: &Plan, inputs: &[(TensorId, Vec<u8>)]) -> Self {
         let cuda = CudaDevice::of(device).unwrap();
-        let of = |(id, bytes): (_, Vec<u8>)| (id, DeviceMemory::of(cuda, &bytes).unwrap());
+        let mut tensors = Vec::new();
+        for port in plan.facts().ports().iter() {
+            let (id, desc) = (port.desc().id(), port.desc());
+            let memory = match inputs.iter().find(|(input, _)| *input == id) {
+                Some((_, bytes)) => DeviceMemory::of(cuda, bytes),
+                None => DeviceMemory::new(cuda, desc.geometry().span() * desc.dtype().bytes()),
+            };
+            tensors.push((id, memory.unwrap()));
+        }
         Self {
-            device: device.clone(),
+            executable: plan.build(device).unwrap(),
             stream: OwnedStream::new(cuda).unwrap(),
-            tensors: problems()[0].contents().unwrap().into_iter().map(of).collect(),
+            tensors,
             workspace: DeviceMemory::new(cuda, plan.workspace_bytes()).unwrap(),
         }
     }
 
-    /// Time of each of [`CALLS`] calls, and allocations of all.
-    fn execute(&mut self, executable: &Executable) -> (Duration, usize) {
+    fn execute(&mut self) -> Cost {
         let tensors = self.tensors.iter_mut().map(|(id, memory)| (*id, memory.buffer_mut()));
         let bindings = Bindings::of(tensors).unwrap();
         let (stream, workspace) = (self.stream.stream(), &mut self.workspace);
         timed(&self.stream, || {
-            executable.execute(&bindings, Workspace::new(workspace.buffer_mut()), stream).unwrap();
-        })
-    }
-
-    /// As [`Rig::execute`], for the launch alone.
-    fn launch(&self, function: FunctionHandle) -> (Duration, usize) {
-        let cuda = CudaDevice::of(&self.device).unwrap();
-        let shape = LaunchShape {
-            grid: [1; 3],
-            block: [seqlens::NUM_THREADS, 1, 1],
-            cluster: [1; 3],
-            dynamic_smem_bytes: 0,
-            programmatic: false,
-        };
-        // No sequences: the kernel writes the error word alone.
-        let params = Params { error_word: self.workspace.addr(), ..Params::default() };
-        timed(&self.stream, || {
-            let (raw, params) = (self.stream.raw(), bytemuck::bytes_of(&params));
-            // SAFETY: the function takes `Params`, whose one address is that of the workspace.
-            unsafe { cuda.driver().launch_kernel_ex(&shape, raw, function, params) }.unwrap();
+            let workspace = Workspace::new(workspace.buffer_mut());
+            self.executable.execute(&bindings, workspace, stream).unwrap();
         })
     }
 }
 
-fn timed(stream: &OwnedStream, mut call: impl FnMut()) -> (Duration, usize) {
+/// Launches that do nothing, one for each of a plan's.
+struct Bare {
+    device: CudaDevice,
+    stream: OwnedStream,
+    /// Each with the bytes of its parameters.
+    functions: Vec<(FunctionHandle, usize)>,
+}
+
+impl Bare {
+    fn of(plan: &Plan, device: &Device, artifacts: &Artifacts) -> Self {
+        let device = CudaDevice::of(device).unwrap().clone();
+        let bytes = launches(plan).into_iter().map(|kernel| params_bytes(plan, kernel));
+        let functions =
+            bytes.map(|bytes| (nothing(bytes, &device, plan.target(), artifacts), bytes));
+        let functions = functions.collect();
+        Self { stream: OwnedStream::new(&device).unwrap(), device, functions }
+    }
+
+    fn launch(&self) -> Cost {
+        let shape = LaunchShape {
+            grid: [1; 3],
+            block: [32, 1, 1],
+            cluster: [1; 3],
+            dynamic_smem_bytes: 0,
+            programmatic: false,
+        };
+        let (driver, raw, params) = (self.device.driver(), self.stream.raw(), [0; 4096]);
+        timed(&self.stream, || {
+            for &(function, bytes) in &self.functions {
+                // SAFETY: the function takes so many bytes, and looks at none of them.
+                unsafe { driver.launch_kernel_ex(&shape, raw, function, &params[..bytes]) }
+                    .unwrap();
+            }
+        })
+    }
+}
+
+/// Of one of the kernels that a plan launches.
+fn params_bytes(plan: &Plan, kernel: &str) -> usize {
+    match kernel {
+        work_list::KERNEL => work_list::Params::BYTES,
+        combine::KERNEL => combine::Params::BYTES,
+        _ => usize::try_from(plan.config().get("params_bytes").unwrap()).unwrap(),
+    }
+}
+
+fn timed(stream: &OwnedStream, mut call: impl FnMut()) -> Cost {
     stream.synchronize().unwrap();
     let (took, allocations) = count_allocations(|| {
         let begin = Instant::now();
@@ -141,57 +185,117 @@ fn registered(engine: impl Engine + 'static) -> Arc<RegisteredEngine> {
     Arc::new(RegisteredEngine::new(id, features, Maturity::Simulated, "test", engine))
 }
 
-/// A function of a module of its own, which is never unloaded.
-fn loaded(device: &CudaDevice, artifacts: &Artifacts, target: &Target) -> FunctionHandle {
+/// A kernel that does nothing, of a module of its own, which is never unloaded.
+fn nothing(
+    params_bytes: usize,
+    device: &CudaDevice,
+    target: &Target,
+    artifacts: &Artifacts,
+) -> FunctionHandle {
+    const SYMBOL: &str = "frazil_nothing";
+    let text = format!(
+        "struct Params {{ unsigned char bytes[{params_bytes}]; }};\n\
+         extern \"C\" __global__ void {SYMBOL}(const __grid_constant__ Params params) {{}}\n"
+    );
     let driver = device.driver();
-    let request = seqlens::request(Arch::of(target).unwrap(), driver.image_kind());
+    let request = Request {
+        source: Source::new("nothing.cu", &[("nothing.cu", &text)]).unwrap(),
+        symbol: SYMBOL.into(),
+        config: Config::default(),
+        arch: Arch::of(target).unwrap(),
+        kind: driver.image_kind(),
+    };
     let artifact = artifacts.get(&request).unwrap().artifact;
+    let _current = device.make_current().unwrap();
     // SAFETY: the image is what the compiler gave.
     let module = unsafe { driver.module_load_data(&artifact.image) }.unwrap();
     // SAFETY: the module is loaded.
-    unsafe { driver.module_get_function(module, seqlens::KERNEL) }.unwrap()
+    unsafe { driver.module_get_function(module, SYMBOL) }.unwrap()
 }
 
-#[test]
-fn a_call_costs_its_launch_and_at_most_a_microsecond_and_allocates_nothing() {
-    let device = or_skip!(here::gpu());
-    let artifacts = Arc::new(Artifacts::new(or_skip!(here::nvrtc()), None));
+/// The least of many rounds, beside the bare launches of the same rounds. Nothing is allocated.
+fn least(bare: &Bare, rigs: &mut [Rig]) -> (Duration, Vec<Duration>) {
+    let (mut least_bare, mut least) = (Duration::MAX, vec![Duration::MAX; rigs.len()]);
+    for _ in 0..BATCHES {
+        let (took, _) = bare.launch();
+        least_bare = took.min(least_bare);
+        for (least, rig) in least.iter_mut().zip(&mut *rigs) {
+            let (took, allocations) = rig.execute();
+            *least = took.min(*least);
+            assert_eq!(allocations, 0, "in {CALLS} calls");
+        }
+    }
+    (least_bare, least)
+}
+
+/// Setup alone, and what its call is made of.
+fn of_setup(device: &Device, artifacts: &Arc<Artifacts>) -> (Duration, Duration, String) {
     let facts = Arc::new(Facts::read(&problems()[0].graph().unwrap()).unwrap());
     let target = Arc::new(device.target().clone());
-    let setup = || SetupEngine::new(Arc::clone(&artifacts));
+    let inputs = problems()[0].contents().unwrap();
+    let setup = || SetupEngine::new(Arc::clone(artifacts));
     let engines = [
         registered(setup()),
         registered(Part { setup: setup(), looks: false }),
         registered(Part { setup: setup(), looks: true }),
     ];
-    let executables = engines.map(|engine| {
-        let plan = engine.ask(&facts, &target).unwrap().remove(0);
-        plan.build(&device).unwrap()
-    });
-    let mut rig = Rig::new(&device, executables[0].plan());
-    let cuda = CudaDevice::of(&device).unwrap();
+    let plans = engines.map(|engine| engine.ask(&facts, &target).unwrap().remove(0));
+    let mut rigs = plans.each_ref().map(|plan| Rig::new(device, plan, &inputs));
+    let bare = Bare::of(&plans[0], device, artifacts);
     // Callers have the device's context current; where not, a call makes it so and back.
-    let current = cuda.make_current().unwrap();
-    let function = loaded(cuda, &artifacts, &target);
-    let mut best = [Duration::MAX; 4];
-    for _ in 0..BATCHES {
-        let [whole, checked, looked] = executables.each_ref().map(|it| rig.execute(it));
-        for (best, (took, allocations)) in
-            best.iter_mut().zip([rig.launch(function), whole, checked, looked])
-        {
-            *best = took.min(*best);
-            assert_eq!(allocations, 0, "in {CALLS} calls");
-        }
-    }
+    let current = CudaDevice::of(device).unwrap().make_current().unwrap();
+    let (least_bare, least) = least(&bare, &mut rigs);
     drop(current);
-    let pushed = (0..BATCHES).map(|_| rig.execute(&executables[0]).0).min().unwrap();
-    let [bare, whole, checked, looked] = best;
-    let line = format!(
-        "host cost of a call: launch alone {bare:?}, execute {whole:?}, of which core's checks \
-         {checked:?}, context and stream {:?}; without a current context {pushed:?}\n",
+    let pushed = (0..BATCHES).map(|_| rigs[0].execute().0).min().unwrap();
+    let [whole, checked, looked] = least[..] else { unreachable!("three rigs") };
+    let parts = format!(
+        ", of which core's checks {checked:?}, context and stream {:?}; without a current context \
+         {pushed:?}",
         looked.saturating_sub(checked)
     );
-    // Not by a macro: libtest keeps to itself what those print in a test that ends well.
-    std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
-    assert!(whole <= bare + MOST, "{line}");
+    (least_bare, whole, parts)
+}
+
+/// One plan of attention forward.
+fn of_sm80(
+    (name, position): (&str, usize),
+    device: &Device,
+    artifacts: &Arc<Artifacts>,
+) -> (Duration, Duration, String) {
+    let cases = calls(name).cases();
+    let engine = Arc::new(Sm80Engine::with_artifacts(Arc::clone(artifacts)).registered());
+    let target = Arc::new(device.target().clone());
+    let plan = engine.ask(cases.facts(), &target).unwrap().swap_remove(position);
+    let mut rigs = [Rig::new(device, &plan, &cases.samples()[0].inputs)];
+    let bare = Bare::of(&plan, device, artifacts);
+    let _current = CudaDevice::of(device).unwrap().make_current().unwrap();
+    let (least_bare, least) = least(&bare, &mut rigs);
+    (least_bare, least[0], format!(", by {}", launches(&plan).join(", ")))
+}
+
+/// Units that are counted, worked out by each block, listed, and cut.
+const PLANS: [(&str, usize); 4] =
+    [("dense", 0), ("packed_lengths", 0), ("packed_lengths", 1), ("cut", 0)];
+
+#[test]
+fn a_call_costs_its_launches_and_at_most_a_microsecond_and_allocates_nothing() {
+    let device = or_skip!(here::gpu());
+    let artifacts = Arc::new(Artifacts::new(or_skip!(here::nvrtc()), None));
+    let mut costs = vec![("setup".to_owned(), of_setup(&device, &artifacts))];
+    costs.extend(PLANS.map(|plan| {
+        let name = format!("sdpa_fwd_sm80, {}, plan {}", plan.0, plan.1);
+        (name, of_sm80(plan, &device, &artifacts))
+    }));
+    let mut dear = Vec::new();
+    for (name, (bare, whole, more)) in costs {
+        let line = format!(
+            "host cost of a call of {name}: launches alone {bare:?}, execute {whole:?}{more}\n"
+        );
+        // Not by a macro: libtest keeps to itself what those print in a test that ends well.
+        std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+        if whole > bare + MOST {
+            dear.push(line);
+        }
+    }
+    assert!(dear.is_empty(), "more than {MOST:?} beside the launches:\n{}", dear.concat());
 }

@@ -14,9 +14,9 @@ mod here;
 
 use std::sync::{Arc, Mutex};
 
-use detectors::Place;
+use detectors::{Place, Tested};
 use frazil::target::fixtures;
-use frazil_conformance::detectors::{Blind, Detector};
+use frazil_conformance::detectors::{Blind, Detector, Effort, Violation};
 use frazil_conformance::skip;
 use frazil_core::{Device, Target};
 use frazil_cuda::compile::Arch;
@@ -41,7 +41,8 @@ fn look(fixture: fn() -> Target) {
         device
     };
     let artifacts = Arc::new(Artifacts::new(nvrtc, None));
-    let blind = Place { open: &open, artifacts }.look(&Detector::ALL);
+    let place = Place { open: &open, artifacts, effort: Effort::SIMULATED };
+    let blind = place.look(&Tested::setup(), &Violation::ALL, &Detector::ALL);
     let counters = [Detector::HostAllocations, Detector::DriverCalls];
     assert_eq!(blind, counters.map(|counter| (counter, Blind::Simulated)));
     // The first device is that of the engine which keeps the rules.

@@ -1,13 +1,14 @@
 //! Memory for the calls of one plan, with guard zones around every part of it.
 
 use frazil_core::{
-    Bindings, Buffer, DeviceHandle, DeviceId, Error, Executable, Plan, Stream, TensorId, Workspace,
+    Bindings, Buffer, DeviceHandle, DeviceId, Error, ErrorWord, Executable, Geometry, Plan, Stream,
+    TensorId, Workspace,
 };
 use frazil_cuda::CudaDevice;
 use frazil_cuda::tools::DeviceMemory;
 
 use super::finding::{Blind, Finding, Stop, not_built};
-use super::results::{Results, first_difference};
+use super::results::{Results, ResultsIn, first_difference};
 use super::{Sample, Subject};
 use crate::image::{GUARD, GUARD_BYTES, POISON, fill};
 
@@ -26,14 +27,17 @@ impl Subject<'_> {
         let mut tensors = Vec::new();
         for port in plan.facts().ports().iter() {
             let desc = port.desc();
-            let bytes = desc.geometry().span() * desc.dtype().bytes();
-            let memory = Guarded::new(device, bytes)?;
             let (id, name) = (desc.id(), desc.name().to_owned());
-            tensors.push(Tensor { id, name, is_output: port.is_output(), memory });
+            let overridden = self.overrides.iter().find(|(other, _)| *other == id);
+            let overridden = overridden.map(|(_, geometry)| *geometry);
+            let geometry = overridden.as_ref().unwrap_or(desc.geometry());
+            let memory = Guarded::new(device, geometry.span() * desc.dtype().bytes())?;
+            tensors.push(Tensor { id, name, is_output: port.is_output(), overridden, memory });
         }
         let mut workspace = Guarded::new(device, plan.workspace_bytes())?;
         workspace.fill([0; 2])?;
-        let mut job = Job { tensors, workspace, regions: self.regions(&plan) };
+        let error_word = plan.error_word().map(host);
+        let mut job = Job { tensors, workspace, regions: self.regions(&plan), error_word };
         job.write_inputs(&self.samples[sample])?;
         job.poison_outputs()?;
         Ok(job)
@@ -41,7 +45,8 @@ impl Subject<'_> {
 
     /// The regions that are results: name, offset and bytes.
     fn regions(&self, plan: &Plan) -> Vec<(&'static str, usize, usize)> {
-        let regions = plan.workspace().regions().filter(|_| self.observes_workspace);
+        let is_result = self.results_in == ResultsIn::Workspace;
+        let regions = plan.workspace().regions().filter(|_| is_result);
         regions.map(|(name, region)| (name, host(region.offset()), host(region.bytes()))).collect()
     }
 
@@ -62,12 +67,15 @@ pub(super) struct Job {
     tensors: Vec<Tensor>,
     workspace: Guarded,
     regions: Vec<(&'static str, usize, usize)>,
+    /// Where it lies in the workspace.
+    error_word: Option<usize>,
 }
 
 struct Tensor {
     id: TensorId,
     name: String,
     is_output: bool,
+    overridden: Option<Geometry>,
     memory: Guarded,
 }
 
@@ -87,9 +95,14 @@ impl Prepared<'_> {
 
 impl Job {
     pub(super) fn prepare(&mut self) -> Result<Prepared<'_>, Stop> {
-        let buffers = self.tensors.iter().map(|tensor| (tensor.id, tensor.memory.buffer()));
-        let bindings = Bindings::of(buffers);
-        let bindings = bindings.map_err(|error| Blind::Failed(error.to_string()))?;
+        let mut bindings = Bindings::new();
+        for Tensor { id, overridden, memory, .. } in &self.tensors {
+            let bound = match *overridden {
+                Some(geometry) => bindings.bind_as(*id, memory.buffer(), geometry),
+                None => bindings.bind(*id, memory.buffer()),
+            };
+            bound.map_err(|error| Blind::Failed(error.to_string()))?;
+        }
         Ok(Prepared { bindings, workspace: &self.workspace })
     }
 
@@ -118,13 +131,18 @@ impl Job {
         let outputs = self.tensors.iter().filter(|tensor| tensor.is_output);
         let outputs = outputs.map(|tensor| Ok((tensor.id, tensor.memory.body()?)));
         let outputs = outputs.collect::<Result<_, Stop>>()?;
-        let mut regions = Vec::new();
-        if !self.regions.is_empty() {
-            let workspace = self.workspace.body()?;
-            let of = |&(name, at, bytes)| (name, workspace[at..at + bytes].to_vec());
-            regions.extend(self.regions.iter().map(of));
-        }
-        Ok(Results { outputs, regions })
+        let workspace = self.workspace.body()?;
+        let of = |&(name, at, bytes)| (name, workspace[at..at + bytes].to_vec());
+        let regions = self.regions.iter().map(of).collect();
+        let error_word = match self.error_word {
+            Some(at) => {
+                let word = workspace.get(at..).and_then(|rest| rest.first_chunk());
+                let no_room = || Blind::Failed(format!("an error word at {at} of the workspace"));
+                Some(ErrorWord(u32::from_le_bytes(*word.ok_or_else(no_room)?)))
+            }
+            None => None,
+        };
+        Ok(Results { outputs, regions, error_word })
     }
 
     /// Everything as it is now, guard zones included.

@@ -12,6 +12,7 @@
 
 mod calls;
 mod capture;
+mod cases;
 mod finding;
 mod job;
 mod results;
@@ -22,11 +23,12 @@ mod violation;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use frazil_core::{Device, DeviceId, Plan, TensorId};
+use frazil_core::{Device, Geometry, Plan, TensorId};
 
 pub use calls::{BESIDE_LAUNCHES, LAUNCH};
+pub use cases::CaseCalls;
 pub use finding::{Blind, Finding};
-pub use results::Results;
+pub use results::{Results, ResultsIn};
 pub use violating::{STRAY_KERNEL, Strays, Violating};
 pub use violation::Violation;
 
@@ -42,8 +44,10 @@ pub struct Subject<'a> {
     /// Two calls with different results, for the same graph with the same extents: what is on the
     /// device alone differs, as lengths.
     pub samples: [Sample<'a>; 2],
-    /// Whether the regions of the workspace are results: of an engine that leaves nothing else.
-    pub observes_workspace: bool,
+    /// Tensors that calls bind with other extents and strides than declared.
+    pub overrides: &'a [(TensorId, Geometry)],
+    /// Where results are.
+    pub results_in: ResultsIn,
     /// How often things are repeated.
     pub effort: Effort,
 }
@@ -66,13 +70,11 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// A thousand repeats where a GPU runs them, a few dozen where it is simulated.
-    pub fn of(device: DeviceId) -> Self {
-        match device {
-            DeviceId::Simulated(_) => Self { repeats: 24, thread_repeats: 5 },
-            _ => Self { repeats: 1000, thread_repeats: 200 },
-        }
-    }
+    /// A thousand repeats, where a GPU runs them.
+    pub const GPU: Self = Self { repeats: 1000, thread_repeats: 200 };
+
+    /// A few dozen, where a GPU is simulated.
+    pub const SIMULATED: Self = Self { repeats: 24, thread_repeats: 5 };
 }
 
 /// A rule of execute that is looked at.

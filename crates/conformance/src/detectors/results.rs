@@ -1,6 +1,15 @@
 //! What a call has left.
 
-use frazil_core::TensorId;
+use frazil_core::{ErrorWord, TensorId};
+
+/// Where an engine leaves what its calls are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResultsIn {
+    /// In its outputs, O among them; the workspace is scratch but for the error word.
+    Outputs,
+    /// In every region of the workspace: of an engine that runs what comes before the kernels of others.
+    Workspace,
+}
 
 /// The bytes that one call has written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +19,8 @@ pub struct Results {
     pub outputs: Vec<(TensorId, Vec<u8>)>,
     /// All bytes of every region of the workspace, by name, where they are results.
     pub regions: Vec<(&'static str, Vec<u8>)>,
+    /// The error word, of plans that have one.
+    pub error_word: Option<ErrorWord>,
 }
 
 impl Results {
@@ -20,6 +31,9 @@ impl Results {
 
     /// The first place at which two results of one plan differ.
     pub(super) fn difference(&self, other: &Self) -> Option<String> {
+        if self.error_word != other.error_word {
+            return Some(format!("error word {:?} and {:?}", self.error_word, other.error_word));
+        }
         let outputs = self.outputs.iter().zip(&other.outputs);
         let outputs = outputs.map(|((id, a), (_, b))| (format!("tensor {id}"), a, b));
         let regions = self.regions.iter().zip(&other.regions);

@@ -18,7 +18,7 @@ use frazil_cuda::{
     Artifact, Artifacts, CudaDevice, DriverCalls, Kernel, LaunchShape, ModuleHandle, Queue,
 };
 
-use super::{Effort, Violation};
+use super::{Effort, ResultsIn, Violation};
 
 /// Symbol of the kernel that violations launch.
 pub const STRAY_KERNEL: &str = "frazil_stray";
@@ -53,6 +53,8 @@ enum Action {
     Add = 1,
     /// Writes what it reads.
     Copy = 2,
+    /// Writes a NaN, unless it reads the value.
+    Spoil = 3,
 }
 
 // SAFETY: a `repr(C)` struct of plain numbers without padding (below).
@@ -112,27 +114,31 @@ impl fmt::Debug for Strays {
 
 /// An engine that does what another one does, and breaks a rule.
 ///
-/// The other one has two regions or more in its workspace, and the first word of the second is not
-/// the same for the two samples of a [`Subject`](super::Subject); for [`Violation::HostRead`] it is
-/// the first of Q's lengths.
+/// The other one has two regions or more in its workspace, the first a word. The first word of its
+/// results, of O or of the second region, is not the same for the two samples of a
+/// [`Subject`](super::Subject), nor is the first of Q's lengths, which it has for
+/// [`Violation::HostRead`].
 #[derive(Clone, Debug)]
 pub struct Violating {
     inner: Arc<dyn Engine>,
+    results_in: ResultsIn,
     violation: Violation,
     strays: Arc<Strays>,
     effort: Effort,
 }
 
 impl Violating {
-    /// The engine as a router takes it. The effort is that of the [`Subject`](super::Subject).
+    /// The engine as a router takes it. Where results are, and the effort, is as for the
+    /// [`Subject`](super::Subject).
     pub fn registered(
         inner: Arc<dyn Engine>,
+        results_in: ResultsIn,
         violation: Violation,
         strays: Arc<Strays>,
         effort: Effort,
     ) -> RegisteredEngine {
         const ID: EngineId = EngineId::new("conformance/violating");
-        let engine = Arc::new(Self { inner, violation, strays, effort });
+        let engine = Arc::new(Self { inner, results_in, violation, strays, effort });
         registered(ID, engine)
     }
 }
@@ -174,7 +180,7 @@ impl Engine for Violating {
         let (Some(first), Some(second)) = (regions.next(), regions.next()) else {
             return Err(Error::ForeignPlan { name: plan.name() }.into());
         };
-        let Self { violation, strays, effort, .. } = self;
+        let Self { results_in, violation, strays, effort, .. } = self;
         let (device, is) = (&strays.device, |other| *violation == other);
         let memory = if is(Violation::AllocationAtBuild) {
             let _current = device.make_current().map_err(Error::from)?;
@@ -189,7 +195,7 @@ impl Engine for Violating {
             inner,
             violation: *violation,
             strays: Arc::clone(strays),
-            places: Places { first, second, workspace_bytes },
+            places: Places { first, second, workspace_bytes, results_in: *results_in },
             late_call,
             calls: AtomicU64::new(0),
             first_address: AtomicU64::new(0),
@@ -215,6 +221,7 @@ struct Places {
     first: Region,
     second: Region,
     workspace_bytes: u64,
+    results_in: ResultsIn,
 }
 
 impl Places {
@@ -224,9 +231,12 @@ impl Places {
         call.region(self.first) + self.first.bytes().next_multiple_of(4)
     }
 
-    /// The first word of a region that holds results.
+    /// The first word of the results.
     fn result(self, call: &Call<'_>) -> u64 {
-        call.region(self.second)
+        match self.results_in {
+            ResultsIn::Outputs => call.view(Role::O).map_or(0, |o| o.addr),
+            ResultsIn::Workspace => call.region(self.second),
+        }
     }
 
     /// The first word behind the workspace.
@@ -268,7 +278,7 @@ impl ViolatingLaunch {
     #[expect(unsafe_code, reason = "a driver call")]
     fn fill(&self, call: &Call<'_>) -> Result<(), Error> {
         let queue = self.strays.device.queue(call.stream())?;
-        let (address, bytes) = (self.places.result(call), self.places.second.bytes());
+        let (address, bytes) = (call.region(self.places.second), self.places.second.bytes());
         // SAFETY: a region of the call's workspace.
         let _ = unsafe { queue.device().driver().memset_d8_async(address, 0, bytes, queue.raw()) };
         Ok(())
@@ -300,7 +310,10 @@ impl ViolatingLaunch {
                 strays.launch(&strays.device.queue(legacy)?, write(places.between(call), 1));
             }
             Violation::HostRead => {
-                strays.launch(&queue, write(places.result(call), self.read_length(call)));
+                // Right for as long as the length is what it was.
+                let (from, value) = self.read_length(call);
+                let (to, action) = (places.result(call), Action::Spoil);
+                strays.launch(&queue, StrayParams { from, to, value, action });
             }
             Violation::FirstCallsAddress => {
                 let to = places.result(call);
@@ -339,17 +352,16 @@ impl ViolatingLaunch {
         };
     }
 
-    /// The first of Q's lengths, as it is on the device now.
+    /// Where the first of Q's lengths is, and what it is on the device now.
     #[expect(unsafe_code, reason = "device memory is read")]
-    fn read_length(&self, call: &Call<'_>) -> u32 {
+    fn read_length(&self, call: &Call<'_>) -> (u64, u32) {
         const THREADS_OWN: u64 = 2;
         let mut length = [0; 4];
-        if let Some(view) = call.view(Role::QLengths) {
-            let driver = self.strays.device.driver();
-            // SAFETY: the tensor of the call has an entry or more, and is written by nobody now.
-            let _ = unsafe { driver.copy_to_host(&mut length, view.addr, THREADS_OWN) };
-        }
-        u32::from_le_bytes(length)
+        let addr = call.view(Role::QLengths).map_or(0, |lengths| lengths.addr);
+        let driver = self.strays.device.driver();
+        // SAFETY: the tensor of the call has an entry or more, and is written by nobody now.
+        let _ = unsafe { driver.copy_to_host(&mut length, addr, THREADS_OWN) };
+        (addr, u32::from_le_bytes(length))
     }
 }
 

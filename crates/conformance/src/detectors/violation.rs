@@ -18,7 +18,8 @@ pub enum Violation {
     StreamSynchronize,
     /// Execute waits for the whole context.
     ContextSynchronize,
-    /// Execute reads a length on the host and hands it to a kernel as a number.
+    /// Execute reads a length on the host and hands it to a kernel as a number, which goes wrong where
+    /// the length is another one by then.
     HostRead,
     /// A kernel that the plan did not promise.
     UnpromisedKernel,
