@@ -17,6 +17,7 @@ from engine import Library, name_nvrtc
 from stats import MAX_CEILING_DRIFT, num_sets
 
 PEERS = ["torch-cudnn", "torch-fa2", "fa3", "cudnn-frontend"]
+CACHES = ["cold", "warm"]
 # Of a budget: what a cell is thought to take before one was timed, and what comes after the last.
 FIRST_CELL_SECONDS, LAST_SECONDS = 20, 15
 
@@ -28,6 +29,7 @@ def arguments():
     parser.add_argument("--cells", default="", help="regular expression over names of cells; all without it")
     parser.add_argument("--ours", action="append", help="an engine, or one of its plans (sm80@1); again for more; without it the router's first")
     parser.add_argument("--peers", default=",".join(PEERS), help="of " + ", ".join(PEERS))
+    parser.add_argument("--cache", default=",".join(CACHES), help="of " + ", ".join(CACHES))
     parser.add_argument("--budget-s", type=float, default=float("inf"), help="no cell begins that would end later")
     parser.add_argument("--again", action="store_true", help="time cells that the file has")
     parser.add_argument("--so", help="libfrazil_bench.so, where it does not lie beside this file")
@@ -50,13 +52,17 @@ def main():
     if unknown:
         print(f"ab: no peer is called {sorted(unknown)}; there are: {', '.join(PEERS)}", file=sys.stderr)
         return 2
+    caches = [cache for cache in CACHES if cache in args.cache.split(",")]
+    if ",".join(caches) != args.cache:
+        print(f"ab: --cache takes {' or '.join([','.join(CACHES), *CACHES])}, not {args.cache}", file=sys.stderr)
+        return 2
     cells = [cell for cell in every if wanted.search(cell.config)]
     if not cells:
         print(f"ab: no cell is called like `{args.cells}`", file=sys.stderr)
         return 2
     if args.dry:
         return dry(cells)
-    return timed(args, cells)
+    return timed(args, cells, caches)
 
 
 def dry(cells):
@@ -70,7 +76,7 @@ def dry(cells):
     return 0
 
 
-def timed(args, cells):
+def timed(args, cells, caches):
     begin = time.monotonic()
     name_nvrtc()
     # Here, since `--dry` and the tests need no PyTorch.
@@ -83,7 +89,7 @@ def timed(args, cells):
     peers, absent = peers_module.make([name for name in args.peers.split(",") if name])
     for name, reason in absent.items():
         print(f"ab: {name} is not here: {reason}", file=sys.stderr)
-    session = Session(library, ours, peers, args.csv)
+    session = Session(library, ours, peers, args.csv, caches)
     done = set() if args.again else session.table.done()
     left = [cell for cell in cells if cell.config not in done]
     print(f"{len(cells)} cells, {len(cells) - len(left)} of them in {args.csv}", flush=True)

@@ -27,12 +27,15 @@ HEADLINES = {
 }
 
 BYTES = {"bf16": 2, "f16": 2, "f32": 4}
-KNOWN = {"name", "model", "dtype", "num_q_heads", "num_kv_heads", "head_dim_qk", "head_dim_v", "masks", "cells"}
+KNOWN = {
+    "name", "model", "dtype", "num_q_heads", "num_kv_heads", "head_dim_qk", "head_dim_v", "masks", "cells", "storage",
+}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One problem. `lengths` are live rows of packed sequences, Q and K alike; None: dense."""
+    """One problem. `lengths` are live rows of sequences, Q and K alike; None: dense. `storage` is packed,
+    padded or dense."""
 
     group: str
     dtype: str
@@ -46,6 +49,7 @@ class Cell:
     seqlen_kv: int
     lengths_name: str = ""
     lengths: tuple = field(default=None)
+    storage: str = "dense"
 
     @property
     def config(self):
@@ -65,20 +69,20 @@ class Cell:
 
     @property
     def is_packed(self):
-        return self.lengths is not None
+        return self.storage == "packed"
+
+    @property
+    def is_padded(self):
+        return self.storage == "padded"
 
     @property
     def is_decode(self):
         return all(rows == 1 for rows, _ in self.sequences)
 
     @property
-    def storage(self):
-        return "packed" if self.is_packed else "dense"
-
-    @property
     def sequences(self):
         """Live rows of Q, and of K and V, of each sequence."""
-        if self.is_packed:
+        if self.lengths is not None:
             return [(rows, rows) for rows in self.lengths]
         return [(self.seqlen_q, self.seqlen_kv)] * self.batch
 
@@ -101,7 +105,7 @@ class Cell:
 
     @property
     def kv_bytes(self):
-        """K and V of all sequences, each row once."""
+        """K and V of all sequences, each live row once."""
         return self.total_kv * self.num_kv_heads * (self.head_dim_qk + self.head_dim_v) * BYTES[self.dtype]
 
     @property
@@ -110,8 +114,12 @@ class Cell:
 
     @property
     def set_bytes(self):
-        """Inputs and output."""
-        return self.input_bytes + self.total_q * self.num_q_heads * self.head_dim_v * BYTES[self.dtype]
+        """Memory of inputs and output: of padded sequences more than what lives in it."""
+        rows_q, rows_kv = self.total_q, self.total_kv
+        if self.is_padded:
+            rows_q, rows_kv = self.batch * self.seqlen_q, self.batch * self.seqlen_kv
+        rows_of_heads = rows_q * self.num_q_heads + rows_kv * self.num_kv_heads
+        return rows_of_heads * (self.head_dim_qk + self.head_dim_v) * BYTES[self.dtype]
 
     def case(self):
         """The case that the library is asked about, as the conformance suite writes cases."""
@@ -128,10 +136,11 @@ class Cell:
         }
         if self.mask == "causal":
             case["band"] = {"align": "bottom_right", "right": 0}
-        if self.is_packed:
-            side = {"form": "packed_prefix", "lengths": list(self.lengths)}
+        if self.lengths is not None:
+            form = "packed_prefix" if self.is_packed else "padded"
+            side = {"form": form, "lengths": list(self.lengths)}
             case.update(q=side, kv=side)
-        else:
+        if not self.is_packed:
             case["place"] = {
                 "q": self._rows(self.seqlen_q, self.num_q_heads, self.head_dim_qk),
                 "k": self._rows(self.seqlen_kv, self.num_kv_heads, self.head_dim_qk),
@@ -193,10 +202,12 @@ def _expand(preset, group, lengths):
 
 
 def _cell(name, group, mask, extents, lengths):
-    packed = None
+    live, storage = None, "dense"
     if "lengths" in extents:
-        packed = _lengths(extents["lengths"], lengths)
-        seqlen_q = seqlen_kv = extents.get("declared", max(packed))
+        live, storage = _lengths(extents["lengths"], lengths), group.get("storage", "packed")
+        if storage not in ("packed", "padded"):
+            raise ValueError(f"{name}: storage {storage}: packed and padded have lengths")
+        seqlen_q = seqlen_kv = extents.get("declared", max(live))
     else:
         seqlen_kv = extents["seqlen"]
         seqlen_q = extents.get("seqlen_q", seqlen_kv)
@@ -208,11 +219,12 @@ def _cell(name, group, mask, extents, lengths):
         num_kv_heads=group["num_kv_heads"],
         head_dim_qk=group["head_dim_qk"],
         head_dim_v=group.get("head_dim_v", group["head_dim_qk"]),
-        batch=len(packed) if packed is not None else extents.get("batch", 1),
+        batch=len(live) if live is not None else extents.get("batch", 1),
         seqlen_q=seqlen_q,
         seqlen_kv=seqlen_kv,
         lengths_name=extents.get("lengths", ""),
-        lengths=packed,
+        lengths=live,
+        storage=storage,
     )
 
 

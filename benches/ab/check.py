@@ -45,8 +45,10 @@ def chosen(cell, seed):
 
 def rows_of(cell, tensor, sequence, first_rows):
     """[rows, H, D] of one sequence."""
-    if not cell.is_packed:
+    if cell.lengths is None:
         return tensor[sequence]
+    if cell.is_padded:
+        return tensor[sequence, : cell.lengths[sequence]]
     begin = first_rows[sequence]
     return tensor[begin : begin + cell.lengths[sequence]]
 

@@ -52,6 +52,8 @@ class Bound:
         roles = {"q": tensors.q, "k": tensors.k, "v": tensors.v, "o": tensors.o}
         if self.problem.prefix is not None:
             roles.update(q_prefix=self.problem.prefix, kv_prefix=self.problem.prefix)
+        if self.problem.lengths is not None:
+            roles.update(q_lengths=self.problem.lengths, kv_lengths=self.problem.lengths)
         return roles
 
     @property

@@ -20,6 +20,11 @@ class Simple:
         self.run = None
 
 
+def refuse_padded(cell):
+    if cell.is_padded:
+        raise Declined("padded sequences are compared with packed ones of our own")
+
+
 class TorchSdpa:
     """`scaled_dot_product_attention` with its backend pinned."""
 
@@ -33,6 +38,7 @@ class TorchSdpa:
 
     def bind(self, problem):
         cell = problem.cell
+        refuse_padded(cell)
         if cell.is_packed:
             if "fa2" not in self.name:
                 raise Declined("torch takes packed sequences by FlashAttention-2 alone")
@@ -102,6 +108,7 @@ class Fa3:
 
     def bind(self, problem):
         cell, sets, prefix = problem.cell, problem.sets, problem.prefix
+        refuse_padded(cell)
         is_causal = cell.mask == "causal"
         if cell.is_packed:
             return Simple(
@@ -153,6 +160,7 @@ class CudnnFrontend:
         return f"{version_of('nvidia-cudnn-frontend')}, cudnn {self.cudnn.backend_version()}"
 
     def bind(self, problem):
+        refuse_padded(problem.cell)
         try:
             graph, names = self._graph(problem)
         except Exception as error:

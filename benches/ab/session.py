@@ -24,8 +24,8 @@ SEED = 1
 
 
 class Session:
-    def __init__(self, library, ours, peers, path):
-        self.library, self.ours, self.peers = library, ours, peers
+    def __init__(self, library, ours, peers, path, caches):
+        self.library, self.ours, self.peers, self.caches = library, ours, peers, caches
         torch.cuda.init()
         torch.zeros(1, device="cuda")
         torch.manual_seed(SEED)
@@ -61,10 +61,12 @@ class Session:
         """A cell in all its views; gives its rows."""
         if cell.group.startswith("host/"):
             return self._host(cell)
-        rows, samples = self._timed(cell, self.ours + self.peers, "cold", "rounds")
-        # Where one set is larger than the cache there is nothing warm.
-        if cell.input_bytes < WARM_BYTES:
-            more, others = self._timed(cell, self.ours + self.peers, "warm", "rounds")
+        rows, samples = [], []
+        for cache in self.caches:
+            # Where one set is larger than the cache there is nothing warm.
+            if cache == "warm" and cell.input_bytes >= WARM_BYTES:
+                continue
+            more, others = self._timed(cell, self.ours + self.peers, cache, "rounds")
             rows, samples = rows + more, samples + others
         # Together, so that the file has a cell whole or not at all.
         self.table.append(rows, samples)

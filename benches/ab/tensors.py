@@ -6,7 +6,7 @@ DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 
 class TensorSet:
-    """Dense: [B, S, H, D]; packed: [T, H, D]; contiguous. `o` is frazil's; peers bring their own."""
+    """Dense and padded: [B, S, H, D]; packed: [T, H, D]; contiguous. `o` is frazil's; peers bring their own."""
 
     def __init__(self, cell):
         rows_q = (cell.total_q,) if cell.is_packed else (cell.batch, cell.seqlen_q)
@@ -33,8 +33,10 @@ class Problem:
     def __init__(self, cell, num_sets, seed=1):
         self.cell = cell
         self.sets = [TensorSet(cell) for _ in range(num_sets)]
-        # One list of running sums for Q and K, which are of the same lengths.
-        self.prefix = None
+        # One list of lengths, or of running sums, for Q and K, which are of the same lengths.
+        self.lengths = self.prefix = None
+        if cell.is_padded:
+            self.lengths = torch.tensor(cell.lengths, dtype=torch.int32, device="cuda")
         if cell.is_packed:
             ends = torch.tensor([0, *cell.lengths], dtype=torch.int64).cumsum(0)
             self.prefix = ends.to(torch.int32).cuda()

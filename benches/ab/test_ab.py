@@ -9,11 +9,14 @@ import json
 import math
 import os
 import random
+import subprocess
+import sys
 import tempfile
 import unittest
 from math import comb
 
 import cells
+import deadspace
 import engine
 import report
 import stats
@@ -114,6 +117,8 @@ class Cells(unittest.TestCase):
         self.assertEqual(sum(cell.group == "h200/dense" for cell in every), 36)
         self.assertTrue(configs["h200/decode/d128_h32x4_b128_q1_s2048_full"].is_decode)
         self.assertEqual(configs["h200/deadspace/d128_h8_8x256_max65536_causal"].seqlen_q, 65536)
+        self.assertEqual(configs["deadspace/padded/d128_h8_64x32_max1024_causal"].storage, "padded")
+        self.assertEqual(configs["deadspace/deadspace/d128_h8_64x32_max1024_causal"].storage, "packed")
 
     def test_what_cannot_be_compared_is_refused_by_name(self):
         group = '[[group]]\nname = "x"\ndtype = "bf16"\nmasks = ["causal"]\ncells = []\nsink = true\n'
@@ -130,9 +135,21 @@ class Cells(unittest.TestCase):
         self.assertEqual(dense["place"]["q"]["strides"], [3 * 4 * 8, 8, 4 * 8, 1])
         self.assertEqual(dense["place"]["v"]["strides"], [5 * 2 * 16, 16, 2 * 16, 1])
         self.assertEqual(dense["band"], {"align": "bottom_right", "right": 0})
-        packed = json.loads(a_cell(mask="none", lengths=(1, 3), lengths_name="x", seqlen_q=9, seqlen_kv=9).case())
+        live = dict(mask="none", lengths=(1, 3), lengths_name="x", seqlen_q=9, seqlen_kv=9)
+        packed = json.loads(a_cell(storage="packed", **live).case())
         self.assertEqual(packed["kv"], {"form": "packed_prefix", "lengths": [1, 3]})
         self.assertTrue("band" not in packed and "place" not in packed)
+        padded = json.loads(a_cell(storage="padded", **live).case())
+        self.assertEqual(padded["q"], {"form": "padded", "lengths": [1, 3]})
+        self.assertEqual(padded["place"]["o"]["strides"], [9 * 4 * 16, 16, 4 * 16, 1])
+
+    def test_padded_cells_cost_what_lives_in_them_and_take_the_room_of_all(self):
+        live = dict(lengths=(1, 3), lengths_name="x", seqlen_q=9, seqlen_kv=9)
+        packed, padded = (a_cell(storage=storage, **live) for storage in ("packed", "padded"))
+        for cost in ("flops", "kv_bytes", "input_bytes"):
+            self.assertEqual(getattr(packed, cost), getattr(padded, cost), cost)
+        self.assertEqual(packed.set_bytes, (4 + 2) * 4 * (8 + 16) * 4)
+        self.assertEqual(padded.set_bytes, (4 + 2) * 2 * 9 * (8 + 16) * 4)
 
 
 class Results(unittest.TestCase):
@@ -206,6 +223,123 @@ class Reports(unittest.TestCase):
             self.assertEqual(report.summary(rows, 0.97)[1], is_met, rows)
 
 
+class DeadSpace(unittest.TestCase):
+    """Bars over times made up here; each is seen broken."""
+
+    GBS = 4000.0
+    LIVE = {"8x256": 20.0, "64x32": 10.0}
+
+    def rows(self, slack=0.0, **changes):
+        """Times that hold by the slack, but for what `changes` says of a cell: engine/storage/lengths/declared."""
+        rows = [{"config": "limit/copy", "engine": "copy", "cache": "", "view": "before", "status": "limit", "gbs": str(self.GBS)}]
+        for lengths, dense in self.LIVE.items():
+            batch, live = map(int, lengths.split("x"))
+            rows.append(self.row("frazil sm80", "dense", lengths, live, dense))
+            for engine, is_fused in [("frazil sm80", batch <= 32), ("frazil sm80@1", False)]:
+                if engine.endswith("@1") and batch > 32:
+                    continue
+                most = dense + (2.0 if is_fused else 4.0)
+                for declared in (live, 4096, 65536):
+                    time = most - 2.0 if declared == live else most - slack
+                    rows.append(self.row(engine, "packed", lengths, declared, time, is_fused))
+                for declared in (live, 4096):
+                    time = most - 2.0 if declared == live else most - 2 * slack
+                    zeros = (batch * declared - batch * live) * 8 * 128 * 2 / self.GBS / 1e3
+                    rows.append(self.row(engine, "padded", lengths, declared, time + zeros, is_fused))
+        return [{**row, **changes.get(self.key(row), {})} for row in rows]
+
+    @staticmethod
+    def key(row):
+        return "/".join(str(row.get(name)) for name in ("engine", "storage", "lengths", "q_seqlen"))
+
+    @staticmethod
+    def row(engine, storage, lengths, declared, time, is_fused=False):
+        batch, live = map(int, lengths.split("x"))
+        return {
+            "date": "2026-12-01T00:00:00Z", "device": "GPU", "driver": "1", "engine": engine, "storage": storage,
+            "config": f"deadspace/{storage}/{lengths}/{declared}", "lengths": "" if storage == "dense" else lengths,
+            "plan": f"sdpa_fwd_sm80(small_batch={int(is_fused)},params_bytes=8)", "dtype": "bf16", "cache": "warm",
+            "view": "rounds", "status": "measured", "batch": str(batch), "q_seqlen": str(declared),
+            "total_q": str(batch * live), "num_q_heads": "8", "head_dim_v": "128", "note": "", "gbs": "",
+            "time_us": repr(time), "time_us_low": repr(time), "time_us_high": repr(time),
+        }
+
+    def judge(self, rows):
+        return deadspace.judge(deadspace.Times(rows), list(self.LIVE))
+
+    def broken(self, **changes):
+        found = [it for it in self.judge(self.rows(**changes)) if it.found_us > it.limit_us + 1e-9]
+        return [(it.engine, it.lengths, it.declared, it.bar) for it in found]
+
+    def test_times_that_hold_by_a_hair_hold(self):
+        self.assertEqual(self.broken(), [])
+        bars = [it.bar for it in self.judge(self.rows())]
+        self.assertEqual({bar: bars.count(bar) for bar in bars}, {
+            "slope": 6, "dense + fused": 3, "dense + list": 6, "packed + zeros": 6,
+        })
+
+    def test_every_bar_is_seen_broken(self):
+        ours, list_plan = "frazil sm80", "frazil sm80@1"
+        slow = lambda time: {"time_us": str(time), "time_us_low": str(time)}
+        for change, expected in [
+            # A call that takes longer for room alone: against its own first time, and against dense.
+            ({f"{ours}/packed/8x256/65536": slow(22.01)}, [(ours, "8x256", 65536, "slope"), (ours, "8x256", 65536, "dense + fused")]),
+            # What a call costs at its live length, which no slope tells.
+            ({f"{ours}/packed/64x32/32": slow(14.01)}, [(ours, "64x32", 32, "dense + list")]),
+            ({f"{list_plan}/packed/8x256/4096": slow(24.01)}, [(list_plan, "8x256", 4096, "slope"), (list_plan, "8x256", 4096, "dense + list")]),
+            # A slope within what dense allows.
+            ({f"{ours}/packed/8x256/256": slow(19.0)}, [(ours, "8x256", declared, "slope") for declared in (4096, 65536)]),
+            ({f"{ours}/padded/8x256/256": slow(20.01)}, [(ours, "8x256", 256, "packed + zeros")]),
+            # 15.7 us of zeros at the rate of a copy.
+            ({f"{ours}/padded/8x256/4096": slow(22 + 15.8)}, [(ours, "8x256", 4096, "packed + zeros")]),
+        ]:
+            self.assertEqual(self.broken(**change), expected, change)
+
+    def test_a_time_that_is_missing_is_told_and_no_bar_is_held_without_it(self):
+        gone = {"status": "declined"}
+        for key, said in [
+            ("frazil sm80/packed/8x256/65536", "without 256 or 65536"),
+            ("frazil sm80/packed/64x32/32", "without 32 or 65536"),
+            ("frazil sm80/dense//256", "no dense time of 8x256"),
+            ("copy/None/None/None", "no rate of a copy"),
+        ]:
+            change = {"gbs": ""} if key.startswith("copy") else gone
+            with self.assertRaisesRegex(deadspace.Missing, said):
+                self.judge(self.rows(**{key: change}))
+        with self.assertRaisesRegex(deadspace.Missing, "no time_us_high"):
+            self.judge(self.rows(**{"frazil sm80/packed/8x256/4096": {"time_us_high": ""}}))
+        with self.assertRaisesRegex(deadspace.Missing, "no padded time"):
+            self.judge([row for row in self.rows() if row.get("storage") != "padded"])
+        with self.assertRaisesRegex(deadspace.Missing, "no warm time of ours"):
+            self.judge([])
+        # A further plan is judged where it is offered.
+        self.assertFalse(any(it.engine.endswith("@1") and it.lengths == "64x32" for it in self.judge(self.rows())))
+
+    def test_the_exit_code_says_whether_the_bars_hold(self):
+        wrong = {"frazil sm80/packed/8x256/256": {"status": "wrong"}}
+        late = {"frazil sm80/packed/8x256/65536": {"time_us": "23"}}
+        # What was wrong is said even where a bar then lacks its time.
+        for change, code in [({}, 0), (late, 1), (wrong, 2)]:
+            with tempfile.TemporaryDirectory() as folder:
+                times, verdicts = os.path.join(folder, "ab.csv"), os.path.join(folder, "deadspace.csv")
+                rows = self.rows(slack=0.001, **change)
+                with open(times, "w", newline="") as file:
+                    writer = csv.DictWriter(file, self.row("", "", "1x1", 1, 0.0).keys(), restval="")
+                    writer.writeheader()
+                    writer.writerows(rows)
+                command = [sys.executable, "-B", os.path.join(engine.HERE, "deadspace.py"), times]
+                done = subprocess.run([*command, "--lengths", "8x256,64x32", "--csv", verdicts], capture_output=True, text=True)
+                self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+                if code == 2:
+                    self.assertIn("wrong: deadspace/packed/8x256/256", done.stderr)
+                    continue
+                with open(verdicts, newline="") as file:
+                    found = list(csv.DictReader(file))
+                self.assertEqual(len(found), 21)
+                self.assertEqual({row["date"] for row in found}, {"2026-12-01T00:00:00Z"})
+                self.assertEqual("BROKEN" in done.stdout, code == 1)
+
+
 def attention(cell, q, k, v):
     """O in plain loops; values by (sequence, row, head) as lists of numbers."""
     out = {}
@@ -237,8 +371,9 @@ class Library(unittest.TestCase):
 
     def test_what_it_computes_is_attention(self):
         dense = a_cell()
-        packed = a_cell(lengths=(3, 0, 5), lengths_name="x", batch=3, seqlen_q=9, seqlen_kv=9)
-        for cell in (dense, packed, a_cell(mask="none", head_dim_v=8)):
+        packed = a_cell(lengths=(3, 0, 5), lengths_name="x", batch=3, seqlen_q=9, seqlen_kv=9, storage="packed")
+        padded = a_cell(lengths=(3, 0, 5), lengths_name="x", batch=3, seqlen_q=9, seqlen_kv=9, storage="padded")
+        for cell in (dense, packed, padded, a_cell(mask="none", head_dim_v=8)):
             self.compare(cell)
 
     def compare(self, cell):
@@ -256,11 +391,17 @@ class Library(unittest.TestCase):
                         drawn = array.array("f", [draw.gauss(0, 1) for _ in range(columns)])
                         values[name][sequence, row, head] = list(drawn)
                         memory[name].extend(drawn)
-        num_out = cell.total_q * cell.num_q_heads * cell.head_dim_v
+                if cell.is_padded:
+                    room = (cell.seqlen_q, cell.seqlen_kv)[side]
+                    memory[name].extend([math.nan] * ((room - rows[side]) * heads * columns))
+        rows_out = [cell.seqlen_q if cell.is_padded else rows for rows, _ in cell.sequences]
+        num_out = sum(rows_out) * cell.num_q_heads * cell.head_dim_v
         memory["o"] = array.array("f", [math.nan] * num_out)
         if cell.is_packed:
             ends = [sum(cell.lengths[:at]) for at in range(cell.batch + 1)]
             memory["q_prefix"] = memory["kv_prefix"] = array.array("i", ends)
+        if cell.is_padded:
+            memory["q_lengths"] = memory["kv_lengths"] = array.array("i", cell.lengths)
         plan = engine.Plan(self.library, cell.case(), "cpu", "host")
         try:
             self.assertEqual(plan.about["engine"], "sdpa_fwd_cpu")
@@ -277,8 +418,9 @@ class Library(unittest.TestCase):
             plan.release()
         expected = attention(cell, values["q"], values["k"], values["v"])
         at = 0
-        for key in ((s, r, h) for s, (rows, _) in enumerate(cell.sequences) for r in range(rows) for h in range(cell.num_q_heads)):
-            for number in expected[key]:
+        for key in ((s, r, h) for s, rows in enumerate(rows_out) for r in range(rows) for h in range(cell.num_q_heads)):
+            # Past a length, zeros are written.
+            for number in expected.get(key, [0.0] * cell.head_dim_v):
                 self.assertAlmostEqual(memory["o"][at], number, delta=1e-5, msg=(cell.config, key))
                 at += 1
         self.assertEqual(at, num_out)
