@@ -451,8 +451,10 @@ class Library(unittest.TestCase):
             with self.assertRaises(engine.Failed) as caught:
                 plan.execute(call)
             self.assertEqual(caught.exception.status, "misuse")
-        with self.assertRaisesRegex(engine.Failed, "no plan 99"):
+        # As a further plan of an engine that has one for some graphs: the cell's row is a decline.
+        with self.assertRaisesRegex(engine.Failed, "no plan 99") as caught:
             engine.Plan(self.library, a_cell().case(), None, "host", position=99)
+        self.assertEqual(caught.exception.status, "declined")
         plan.release()
 
 

@@ -42,7 +42,8 @@ impl BenchPlan {
         let at = usize::try_from(position).unwrap_or(usize::MAX);
         let Some(plan) = plans.get(at) else {
             let what = format!("no plan {position}: there are {}, from 0", plans.len());
-            return Err(Failure::Misuse(what));
+            // How many there are is the engine's answer to this graph.
+            return Err(Failure::Declined(what));
         };
         let built = router.build_first(std::slice::from_ref(plan), &device);
         let executable = built.map_err(failure)?.executable;
