@@ -20,6 +20,15 @@ __device__ __forceinline__ void griddepcontrol_launch_dependents() {
 #endif
 }
 
+// griddepcontrol.wait (same section; sm_90): until the kernels before are done, and what they wrote
+// is seen. Every block of a kernel with the attribute executes it before it reads or writes
+// anything of theirs, and before it ends.
+__device__ __forceinline__ void griddepcontrol_wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // The same number, of which the compiler knows nothing: what follows from it is computed anew where
 // it is needed, instead of being kept in registers over a loop.
 __device__ __forceinline__ u32 forgotten(u32 x) {

@@ -190,11 +190,11 @@ __device__ __forceinline__ void combine(const CombineParams& params, const Divis
 extern "C" __global__ void __launch_bounds__(frazil::Config::kNumThreads, 1)
     frazil_sdpa_combine(const __grid_constant__ frazil::CombineParams params) {
     using namespace frazil;
+    griddepcontrol_wait();
     const i64* const prefix = params.schedule.partials.prefix;
     const i32 num_bands = static_cast<i32>(params.schedule.header->num_bands);
     const i64 num_head_units = params.schedule.head_units.divisor;
-    const Division whole =
-        division(prefix[num_bands] * num_head_units, params.num_blocks);
+    const Division whole = division(prefix[num_bands] * num_head_units, params.num_blocks);
     const i64 place = first_place(whole, blockIdx.x);
     if (place >= whole.num_places) return;
     const UnitPlaces unit = unit_of_place(prefix, num_bands, num_head_units, place);

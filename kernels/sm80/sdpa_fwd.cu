@@ -334,6 +334,12 @@ extern "C" __global__ void __launch_bounds__(frazil::Kernel::kNumThreads,
     extern __shared__ __align__(128) u8 dynamic_smem[];
     auto& shared = *reinterpret_cast<SharedStorage<Kernel>*>(dynamic_smem);
     const i32 band_tokens = Kernel::kBlockM / static_cast<i32>(params.op.heads.pack.divisor);
+    if (is_listed(params.schedule)) {
+        griddepcontrol_wait();
+        // The merge may take its place beside blocks of this kernel, which are all resident, and
+        // waits.
+        if (cuts<Kernel>(params.schedule)) griddepcontrol_launch_dependents();
+    }
     if (!is_counted<Kernel>(params)) read_list<Kernel>(params, band_tokens, shared);
 #pragma unroll 1
     for (i64 at = first_task<Kernel>(params, shared); at < end_of_tasks<Kernel>(params, shared);

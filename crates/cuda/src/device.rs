@@ -17,6 +17,9 @@ use crate::{
     ContextHandle, DeviceAttribute, Driver, DriverCalls, DriverError, NoDriver, RealDriver,
 };
 
+/// First with programmatic launches.
+const FIRST_TO_START_EARLY: ComputeCapability = ComputeCapability { major: 9, minor: 0 };
+
 /// A GPU behind a driver, real or simulated. Cheap to clone: all clones are one device.
 #[derive(Clone)]
 pub struct CudaDevice(Arc<Inner>);
@@ -138,6 +141,16 @@ impl CudaDevice {
     /// Its driver.
     pub fn driver(&self) -> &Driver {
         &self.0.driver
+    }
+
+    /// Whether a kernel may start before the one queued before it is done
+    /// ([`LaunchShape::programmatic`](crate::LaunchShape::programmatic)): from compute capability 9.0
+    /// on. Kernels compiled for older ones do not wait by `griddepcontrol.wait`, and must not.
+    pub fn starts_early(&self) -> bool {
+        match &self.0.target.device {
+            DeviceProps::Cuda(gpu) => gpu.compute_capability >= FIRST_TO_START_EARLY,
+            _ => false,
+        }
     }
 
     /// Modules that are loaded in its context.

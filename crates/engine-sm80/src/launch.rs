@@ -107,7 +107,8 @@ impl Sm80Launch {
             block: [offer.tile.num_warps * 32, 1, 1],
             cluster: [1; 3],
             dynamic_smem_bytes: smem_bytes,
-            programmatic: false,
+            // Behind a list it waits by itself, and nobody waits for its launch.
+            programmatic: device.starts_early() && matches!(offer.order, Order::Listed(_)),
         };
         let num_head_units = offer.order.num_head_units();
         Ok(Self { kernel, shape, operands: offer.operands, num_head_units, order })

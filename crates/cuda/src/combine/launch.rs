@@ -79,8 +79,10 @@ impl CombineKernel {
         schedule: &Schedule,
     ) -> Result<(), Error> {
         let params = self.combine.params(op, schedule);
+        // It waits for the kernel in front by itself, and nobody waits for its launch.
+        let shape = self.combine.shape(self.device().starts_early());
         // SAFETY: the caller's promise: the regions are as large as the kernel takes them for, and
         // outputs are written at rows that the kernel in front may write, on the same stream.
-        unsafe { self.kernel.launch(queue, &self.combine.shape(), &params) }
+        unsafe { self.kernel.launch(queue, &shape, &params) }
     }
 }

@@ -107,14 +107,14 @@ impl Combine {
     }
 
     /// A block for each of the kernel in front, times those that share the rows of a unit.
-    fn shape(&self) -> LaunchShape {
+    fn shape(&self, programmatic: bool) -> LaunchShape {
         let blocks_per_unit = self.slot_rows.div_ceil(NUM_THREADS / 32).max(1);
         LaunchShape {
             grid: [self.num_blocks.get().into(), blocks_per_unit, 1],
             block: [NUM_THREADS, 1, 1],
             cluster: [1; 3],
             dynamic_smem_bytes: 0,
-            programmatic: false,
+            programmatic,
         }
     }
 }
