@@ -355,12 +355,16 @@ fn every_modifier_reaches_the_kernel() {
     assert_eq!(seen.params.sink, sink);
 }
 
-/// Who asks for the greatest score, or for sums relative to it, gets that of all scores.
+/// Who asks for the greatest score, or for sums relative to it, or has a sink gets that of all scores.
 #[test]
 fn a_maximum_that_is_an_output_stays_behind_no_score() {
-    for (outputs, lag_log2) in
-        [("", 8.0), ("lse = \"natural\"", 8.0), ("max = true", 0.0), ("sum_exp = true", 0.0)]
-    {
+    for (outputs, lag_log2) in [
+        ("", 8.0),
+        ("lse = \"natural\"", 8.0),
+        ("max = true", 0.0),
+        ("sum_exp = true", 0.0),
+        ("sink = \"as_inputs\"", 0.0),
+    ] {
         assert_eq!(seen(outputs).params.score.lag_log2, lag_log2, "{outputs}");
     }
 }

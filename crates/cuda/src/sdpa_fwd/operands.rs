@@ -181,10 +181,13 @@ fn num_rows(call: &Call<'_>, role: Role, side: SideFacts) -> i64 {
 }
 
 /// Weights are at most 2^8 then, which f16 holds as well as 1. What is asked for the maximum itself,
-/// or for sums relative to it, gets that of all scores.
+/// or for sums relative to it, gets that of all scores. So does what has a sink: where that is far above
+/// all scores, rows are multiplied by what they weigh beside it, which would be flushed to 0 by so much
+/// earlier.
 fn lag_log2(facts: &SdpaFwdFacts) -> f32 {
     let is_asked = |role| facts.ports().get(role).is_some();
-    if is_asked(Role::Max) || is_asked(Role::SumExp) { 0.0 } else { 8.0 }
+    let is_exact = [Role::Max, Role::SumExp, Role::Sink].into_iter().any(is_asked);
+    if is_exact { 0.0 } else { 8.0 }
 }
 
 fn score(facts: &SdpaFwdFacts) -> ScoreParams {
