@@ -58,14 +58,14 @@ fn few_kernels_serve_all_cases() {
     let counts: Vec<(&str, usize)> =
         gpus.map(|(name, make)| (name, plans(&router, make()).len())).collect();
     let expected = [
-        ("sm80", 94),
-        ("sm86", 88),
-        ("sm89", 88),
-        ("sm90", 94),
-        ("sm100", 94),
-        ("sm103", 94),
-        ("sm120", 88),
-        ("sm121", 88),
+        ("sm80", 119),
+        ("sm86", 119),
+        ("sm89", 119),
+        ("sm90", 119),
+        ("sm100", 119),
+        ("sm103", 119),
+        ("sm120", 119),
+        ("sm121", 119),
     ];
     assert_eq!(counts, expected);
     assert!(counts.iter().all(|&(_, count)| count <= MOST_KERNELS));
@@ -101,7 +101,7 @@ const BUDGET: [(&str, Local); 2] = [
         Local { stack_bytes: 40, spill_store_bytes: 48, spill_load_bytes: 72 },
     ),
     (
-        "head_dim_qk=96,head_dim_v=96,block_m=128,block_n=64,num_warps=4,num_stages=1,blocks_per_sm=2,paged=1",
+        "head_dim_qk=96,head_dim_v=96,block_m=128,block_n=64,num_warps=4,num_stages=1,blocks_per_sm=2,page_rows=1",
         Local { stack_bytes: 8, spill_store_bytes: 4, spill_load_bytes: 8 },
     ),
 ];

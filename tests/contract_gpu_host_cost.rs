@@ -273,9 +273,9 @@ fn of_sm80(
     (least_bare, least[0], format!(", by {}", launches(&plan).join(", ")))
 }
 
-/// Units that are counted, worked out by each block, listed, and cut.
-const PLANS: [(&str, usize); 4] =
-    [("dense", 0), ("packed_lengths", 0), ("packed_lengths", 1), ("cut", 0)];
+/// Units that are counted, worked out by each block, listed, and cut without a list and with one.
+const PLANS: [(&str, usize); 5] =
+    [("dense", 0), ("packed_lengths", 0), ("packed_lengths", 1), ("cut_dense", 0), ("cut", 0)];
 
 #[test]
 fn a_call_costs_its_launches_and_at_most_a_microsecond_and_allocates_nothing() {

@@ -30,6 +30,7 @@ fn gpu() -> Result<Merges, String> {
 fn merge() -> Merge {
     Merge {
         q_lens: vec![1, 5, 0, 2],
+        is_listed: true,
         tiles: vec![9, 0, 3, 1],
         num_kv_heads: 2,
         group: 4,
@@ -62,6 +63,24 @@ fn pieces_are_merged_wherever_units_are_cut() {
     assert!(seen.num_rows_without_keys > 0, "{seen:?}");
 }
 
+/// Fewer units than blocks and more, and units that whole numbers of blocks have.
+#[test]
+fn pieces_of_units_told_by_their_index_are_merged_wherever_they_are_cut() {
+    let merges = or_skip!(gpu());
+    let mut seen = Seen::default();
+    for num_blocks in 1..=40 {
+        for tiles in [0, 1, 9] {
+            let even =
+                Merge { is_listed: false, q_lens: vec![2; 3], tiles: vec![tiles], ..merge() };
+            let seed = u64::from(num_blocks) + 1;
+            let has_sink = num_blocks % 2 == 0;
+            seen.add(merges.check(&Merge { num_blocks, has_sink, seed, ..even }));
+        }
+    }
+    assert!(seen.num_behind_first > 0, "no unit is cut behind its first place alone");
+    assert!(seen.num_empty_blocks > 0 && seen.num_whole > 0 && seen.num_merged > 100, "{seen:?}");
+}
+
 /// What one piece has seen is in no other row.
 #[test]
 fn rows_that_see_a_nan_in_some_piece_are_nan_and_no_others() {
@@ -78,9 +97,11 @@ fn rows_that_see_a_nan_in_some_piece_are_nan_and_no_others() {
 fn many_pieces_of_a_unit_are_merged() {
     let merges = or_skip!(gpu());
     for (tiles, num_blocks) in [(31, 32), (32, 33), (33, 34), (64, 65), (200, 97), (200, 250)] {
-        let one = Merge { q_lens: vec![1], tiles: vec![tiles], num_kv_heads: 1, ..merge() };
-        let seen = merges.check(&Merge { num_blocks, seed: 7, ..one });
-        assert!(seen.most_pieces >= 31, "{seen:?}");
+        for is_listed in [true, false] {
+            let one = Merge { q_lens: vec![1], tiles: vec![tiles], num_kv_heads: 1, ..merge() };
+            let seen = merges.check(&Merge { num_blocks, is_listed, seed: 7, ..one });
+            assert!(seen.most_pieces >= 31, "{seen:?}");
+        }
     }
 }
 

@@ -95,7 +95,7 @@ fn every_row_has_the_plans_that_it_names() {
         assert_eq!(found, calls.plans, "{}", calls.name);
         kinds.extend(calls.plans);
     }
-    assert_eq!(kinds.len(), 3, "{kinds:?}");
+    assert_eq!(kinds.len(), 4, "{kinds:?}");
 }
 
 #[test]
@@ -153,6 +153,16 @@ fn pages_outside_of_the_pool_keep_every_rule() {
 #[test]
 fn units_that_are_cut_keep_every_rule() {
     look("cut");
+}
+
+#[test]
+fn units_that_are_cut_without_a_list_keep_every_rule() {
+    look("cut_dense");
+}
+
+#[test]
+fn overridden_extents_of_units_that_are_cut_keep_every_rule() {
+    look("cut_dense_overridden");
 }
 
 #[test]

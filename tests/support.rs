@@ -145,9 +145,9 @@ sdpa_fwd_decode sdpa_fwd_cpu served 77
 sdpa_fwd_decode sdpa_fwd_sm80 DType 10
 sdpa_fwd_decode sdpa_fwd_sm80 Stride 3
 sdpa_fwd_decode sdpa_fwd_sm80 served 64
-sdpa_fwd_edges sdpa_fwd_cpu served 78
+sdpa_fwd_edges sdpa_fwd_cpu served 79
 sdpa_fwd_edges sdpa_fwd_sm80 DType 1
-sdpa_fwd_edges sdpa_fwd_sm80 served 77
+sdpa_fwd_edges sdpa_fwd_sm80 served 78
 sdpa_fwd_storage sdpa_fwd_cpu served 104
 sdpa_fwd_storage sdpa_fwd_sm80 Alignment 2
 sdpa_fwd_storage sdpa_fwd_sm80 Dim 2

@@ -35,6 +35,10 @@ struct OutputRows {
     float* sum_exp;
 };
 
+__device__ __forceinline__ bool has_row_outputs(const OutputRows& outputs) {
+    return outputs.lse != nullptr || outputs.max != nullptr || outputs.sum_exp != nullptr;
+}
+
 __device__ __forceinline__ float* first_of(const RowOutput& output, const Unit& unit) {
     if (output.data == nullptr) return nullptr;
     return row_output_at(output, unit.batch_idx, unit.q.start, unit.q_begin, unit.first_head);
@@ -81,11 +85,20 @@ __device__ __forceinline__ void fill_o(const SdpaFwdParams& params, i64 batch_id
                                        i32 first, i32 end) {
     const u32 bytes = element_bytes(params.o_type);
     const i32 row_chunks = params.head_dim_v * static_cast<i32>(bytes) / 16;
-    for (i32 row = first; row < end; ++row) {
-        const u64 address = row_address(params.o, batch_idx, row, head, bytes);
-        for (i32 chunk = lane_idx(); chunk < row_chunks; chunk += kWarpSize) {
-            *reinterpret_cast<uint4*>(address + chunk * 16) = uint4{0, 0, 0, 0};
+    // Short rows are stored several at a time.
+    const i32 rows_at_once = max_of(kWarpSize / row_chunks, 1);
+    const i32 lane_row = rows_at_once > 1 ? lane_idx() / row_chunks : 0;
+    const i32 first_chunk = lane_idx() - lane_row * row_chunks;
+    if (lane_row >= rows_at_once) return;
+    u64 address =
+        row_address(params.o, batch_idx, first + lane_row, head, bytes) + first_chunk * 16;
+    const u64 step_bytes = static_cast<u64>(params.o.row_stride) * bytes * rows_at_once;
+#pragma unroll 1
+    for (i32 row = first + lane_row; row < end; row += rows_at_once) {
+        for (i32 chunk = first_chunk; chunk < row_chunks; chunk += kWarpSize) {
+            *reinterpret_cast<uint4*>(address + (chunk - first_chunk) * 16) = uint4{0, 0, 0, 0};
         }
+        address += step_bytes;
     }
 }
 
@@ -104,21 +117,73 @@ struct QueryLength {
     i32 len;
 };
 
-// Rows past the length of their sequence, where a tensor has such rows: O = +0, LSE and max -inf,
-// sum-exp 0. `length_at(i)` is the i-th sequence, in any order. All warps of the grid share the
-// work; `warp` is the index of this one of `num_warps`. Nothing else writes these rows, so it may
-// run at any time.
-template <class LengthAt>
-__device__ __forceinline__ void fill_rows_past_lengths(const SdpaFwdParams& params, i64 warp,
-                                                       i64 num_warps, const LengthAt& length_at) {
+// Rows of every sequence in the tensor that has most of those whose rows past a length are filled;
+// 0: none has.
+__device__ __forceinline__ i64 rows_to_fill(const SdpaFwdParams& params) {
     i64 num_rows = params.fills_o != 0 ? params.q_rows.num_rows : 0;
     for (const RowOutput* output : {&params.lse, &params.max, &params.sum_exp}) {
         if (output->data != nullptr && is_by_sequence(*output)) {
             num_rows = max_of(num_rows, output->num_rows);
         }
     }
+    return num_rows;
+}
+
+__device__ __forceinline__ i64 num_fill_parts(i64 num_rows, i32 len) {
+    return divide_up<i64>(max_of<i64>(num_rows - len, 0), kFillRows);
+}
+
+// Jobs of all sequences of a batch of which each lane of a warp has one. All lanes call it.
+__device__ __forceinline__ i64 count_fill_jobs(const SdpaFwdParams& params, bool is_live, i32 len) {
+    const i64 num_rows = rows_to_fill(params);
+    if (num_rows == 0) return 0;
+    const i64 own = is_live ? num_fill_parts(num_rows, len) * params.heads.num_q_heads : 0;
+    return __shfl_sync(kFullWarp, warp_inclusive_sum(own), kWarpSize - 1);
+}
+
+// Jobs of filling that a warp has which had nothing else to do, before all warps share the others.
+inline constexpr i64 kHeadStart = 4;
+
+// Which jobs a warp has: those of a head start, where it has one, then every so many.
+struct FillShare {
+    i64 next;       // in the head start
+    i64 idle_step;  // warps that have a head start
+    i64 warp;       // of all
+    i64 num_warps;
+
+    __device__ __forceinline__ i64 end_of_start() const { return kHeadStart * idle_step; }
+
+    __device__ __forceinline__ i64 first() const {
+        return next < idle_step ? next : end_of_start() + warp;
+    }
+
+    __device__ __forceinline__ i64 after(i64 job) const {
+        if (job >= end_of_start()) return job + num_warps;
+        return job + idle_step < end_of_start() ? job + idle_step : end_of_start() + warp;
+    }
+};
+
+// The share of a warp of a block, of which those from `first_idle` on had no unit.
+__device__ __forceinline__ FillShare fill_share(u32 first_idle, i32 num_block_warps) {
+    const u32 num_idle = first_idle < gridDim.x ? gridDim.x - first_idle : 0;
+    const u32 warp_in_block = forgotten(threadIdx.x) / kWarpSize;
+    const i64 warp = i64{blockIdx.x} * num_block_warps + warp_in_block;
+    const i64 num_idle_warps = i64{num_idle} * num_block_warps;
+    const i64 first = i64{first_idle} * num_block_warps;
+    return {warp >= first ? warp - first : num_idle_warps, num_idle_warps, warp,
+            i64{gridDim.x} * num_block_warps};
+}
+
+// Rows past the length of their sequence, where a tensor has such rows: O = +0, LSE and max -inf,
+// sum-exp 0. `length_at(i)` is the i-th sequence, in any order. All warps of the grid share the
+// work. Nothing else writes these rows, so it may run at any time.
+template <class LengthAt>
+__device__ __forceinline__ void fill_rows_past_lengths(const SdpaFwdParams& params,
+                                                       const FillShare& share,
+                                                       const LengthAt& length_at) {
+    const i64 num_rows = rows_to_fill(params);
     // Jobs are numbered through all sequences, so that every warp has as many as any other.
-    i64 next = warp;
+    i64 next = share.first();
     i64 num_before = 0;
     for (i64 first = 0; first < params.batch; first += kWarpSize) {
         const bool is_live = first + lane_idx() < params.batch;
@@ -130,12 +195,14 @@ __device__ __forceinline__ void fill_rows_past_lengths(const SdpaFwdParams& para
             with_rows &= with_rows - 1;
             const i32 len = __shfl_sync(kFullWarp, own_len, lane);
             const i64 batch_idx = __shfl_sync(kFullWarp, own.batch_idx, lane);
-            const i64 num_parts = divide_up<i64>(num_rows - len, kFillRows);
-            const i64 num_jobs = num_parts * params.heads.num_q_heads;
-            for (; next < num_before + num_jobs; next += num_warps) {
+            const i64 num_jobs = num_fill_parts(num_rows, len) * params.heads.num_q_heads;
+            for (; next < num_before + num_jobs; next = share.after(next)) {
+                // Warps that run together fill the same rows of all heads, which mostly lie side by
+                // side.
                 const i64 job = next - num_before;
-                const i32 head = static_cast<i32>(job / num_parts);
-                const i32 first_row = static_cast<i32>(len + job % num_parts * kFillRows);
+                const i64 part = job / params.heads.num_q_heads;
+                const i32 head = static_cast<i32>(job - part * params.heads.num_q_heads);
+                const i32 first_row = static_cast<i32>(len + part * kFillRows);
                 const i32 end = static_cast<i32>(min_of<i64>(first_row + kFillRows, num_rows));
                 if (params.fills_o != 0) {
                     fill_o(params, batch_idx, head, first_row,

@@ -1,11 +1,12 @@
 // Merges what the pieces of cut units have left: the last kernel of a plan that cuts units.
 //
-// Block x of the grid looks at the place where block x of the attention kernel begins. Where that
-// is inside a unit, and no block before it has its begin there, it merges that unit: a warp takes a
-// row and 32 pieces of it at a time, in the order of their blocks. Its lanes first read what one
-// piece each has seen, so that all weights are known at once; then they take the columns, and rows
-// of O are added without a branch that waits for another. What is added to what is the same for the
-// same lengths, and so are the bits. Blocks along y share the rows.
+// Block x of the grid has the unit x, or where a list tells of units, the unit in which block x of
+// the attention kernel begins, if no block before it begins there.
+// Warps share the rows of a unit, and the pieces of a row where those are many: each takes a run of
+// them, in the order of their blocks, and the sums of the runs are merged in their order. Lanes
+// first read what one piece each has seen, so that all weights are known at once; then they take
+// the columns, and rows of O are added without a branch that waits for another. What is added to
+// what is the same for the same lengths, and so are the bits. Blocks along y share the rows.
 
 #include "common/math.cuh"
 #include "common/outputs.cuh"
@@ -24,8 +25,8 @@ namespace frazil {
 struct CombineParams {
     SdpaFwdParams op;
     Schedule schedule;
-    u32 num_blocks;   // of the attention kernel
     i32 band_tokens;  // queries of a band
+    u32 unused;
 };
 
 static_assert(sizeof(CombineParams) == Config::kParamsBytes,
@@ -45,6 +46,15 @@ struct RowSums {
 
 // Pieces whose rows of O are on their way at once.
 inline constexpr int kNumInFlight = 4;
+
+inline constexpr i32 kNumWarps = Config::kNumThreads / kWarpSize;
+
+// Sums of the runs of pieces, one for each warp.
+struct SharedSums {
+    float max_log2[kNumWarps];
+    float sum[kNumWarps];
+    float4 out[kNumWarps][kLaneParts][kWarpSize];
+};
 
 __device__ __forceinline__ float4 load_part(const float* row, i32 part, i32 num_columns) {
     const i32 column = part * kPartStride + lane_idx() * kPartColumns;
@@ -157,31 +167,116 @@ __device__ __forceinline__ void store_row(const CombineParams& params, const Out
     }
 }
 
+// Warps that have the runs of one row: a power of 2 that divides those of a block.
+__device__ __forceinline__ i32 warps_per_row(i32 num_pieces) {
+    i32 num = 1;
+    while (num < kNumWarps && num * kNumInFlight < num_pieces) num *= 2;
+    return num;
+}
+
+__device__ __forceinline__ void share_sums(const RowSums& sums, SharedSums& shared) {
+    const i32 warp = warp_idx();
+    if (lane_idx() == 0) {
+        shared.max_log2[warp] = sums.max_log2;
+        shared.sum[warp] = sums.sum;
+    }
+#pragma unroll
+    for (int part = 0; part < kLaneParts; ++part) {
+        const float (&own)[kPartColumns] = sums.out[part];
+        shared.out[warp][part][lane_idx()] = float4{own[0], own[1], own[2], own[3]};
+    }
+}
+
+// Adds the sums of the `num_runs` warps from this one on, of which the first are its own.
+__device__ __forceinline__ RowSums merge_runs(const SharedSums& shared, i32 num_runs) {
+    const i32 first = warp_idx();
+    float max = negative_infinity();
+    for (i32 run = 0; run < num_runs; ++run) max = fmaxf(max, shared.max_log2[first + run]);
+    const float shift = max == negative_infinity() ? 0.0f : max;
+    RowSums merged{max, 0.0f, {}};
+    for (i32 run = 0; run < num_runs; ++run) {
+        const float weight = exp2_approx(shared.max_log2[first + run] - shift);
+        merged.sum += shared.sum[first + run] * weight;
+#pragma unroll
+        for (int part = 0; part < kLaneParts; ++part) {
+            const float4 values = shared.out[first + run][part][lane_idx()];
+            merged.out[part][0] += values.x * weight;
+            merged.out[part][1] += values.y * weight;
+            merged.out[part][2] += values.z * weight;
+            merged.out[part][3] += values.w * weight;
+        }
+    }
+    return merged;
+}
+
+// The pieces that this warp has of a row.
+__device__ __forceinline__ RowSums sum_run(const CombineParams& params, const Division& division,
+                                           const UnitPlaces& unit, PieceBlocks run, i32 row) {
+    RowSums sums{negative_infinity(), 0.0f, {}};
+#pragma unroll 1
+    for (u32 first = run.first; first <= run.last; first += kWarpSize) {
+        const u32 block = first + static_cast<u32>(lane_idx());
+        const LanePiece piece = lane_piece(params, division, unit, run, block, row);
+        const i32 num_left = static_cast<i32>(run.last - first) + 1;
+        add_pieces(params, piece, min_of(num_left, kWarpSize), sums);
+    }
+    return sums;
+}
+
 __device__ __forceinline__ void combine(const CombineParams& params, const Division& division,
-                                        const UnitPlaces& places, const PieceBlocks& blocks) {
-    const Unit unit = listed_unit(params.op, params.schedule, places.band_idx, places.head_unit,
-                                  params.band_tokens);
+                                        const UnitPlaces& places, const PieceBlocks& blocks,
+                                        SharedSums& shared) {
+    const Unit unit = unit_at(params.op, params.schedule, places, params.band_tokens);
     const OutputRows outputs = output_rows(params.op, unit);
-    constexpr i32 kNumWarps = Config::kNumThreads / kWarpSize;
-    const i32 num_warps = static_cast<i32>(gridDim.y) * kNumWarps;
+    const i32 num_pieces = static_cast<i32>(blocks.last - blocks.first) + 1;
+    const i32 num_runs = warps_per_row(num_pieces);
+    const i32 run_idx = warp_idx() % num_runs;
+    const u32 run_pieces = static_cast<u32>(divide_up(num_pieces, num_runs));
+    const u32 run_first = blocks.first + static_cast<u32>(run_idx) * run_pieces;
+    // Those past the last piece have none.
+    const PieceBlocks run{run_first, min_of(run_first + run_pieces - 1, blocks.last)};
+    const i32 rows_at_once = kNumWarps / num_runs;
     // Those past the last query of the band are nobody's.
     const i32 num_rows =
         (unit.q_end - unit.q_begin) * static_cast<i32>(params.op.heads.pack.divisor);
+    if (!is_listed(params.schedule)) griddepcontrol_wait();
 #pragma unroll 1
-    for (i32 row = static_cast<i32>(blockIdx.y) * kNumWarps + warp_idx(); row < num_rows;
-         row += num_warps) {
+    for (i32 first_row = static_cast<i32>(blockIdx.y) * rows_at_once; first_row < num_rows;
+         first_row += static_cast<i32>(gridDim.y) * rows_at_once) {
+        const i32 row = first_row + warp_idx() / num_runs;
         const RowPlace place = row_place(params.op, unit, row);
-        if (!place.is_live) continue;
         RowSums sums{negative_infinity(), 0.0f, {}};
-#pragma unroll 1
-        for (u32 first = blocks.first; first <= blocks.last; first += kWarpSize) {
-            const u32 block = first + static_cast<u32>(lane_idx());
-            const LanePiece piece = lane_piece(params, division, places, blocks, block, row);
-            const i32 num_left = static_cast<i32>(blocks.last - first) + 1;
-            add_pieces(params, piece, min_of(num_left, kWarpSize), sums);
+        if (place.is_live) sums = sum_run(params, division, places, run, row);
+        if (num_runs > 1) {
+            share_sums(sums, shared);
+            __syncthreads();
+            if (run_idx == 0) sums = merge_runs(shared, num_runs);
+            // They are written again.
+            __syncthreads();
         }
-        store_row(params, outputs, place, sums);
+        if (run_idx == 0 && place.is_live) store_row(params, outputs, place, sums);
     }
+}
+
+// The unit of a block, and whether it has one.
+struct BlockUnit {
+    UnitPlaces places;
+    bool is_one;
+};
+
+__device__ __forceinline__ BlockUnit unit_of_block(const Schedule& schedule, const Line& line,
+                                                   const Division& division) {
+    if (line.prefix == nullptr) {
+        const u32 of_unit = static_cast<u32>(line.unit_places);
+        return {{static_cast<i32>(blockIdx.x), 0, blockIdx.x * of_unit, (blockIdx.x + 1) * of_unit},
+                blockIdx.x < schedule.sections.num_units};
+    }
+    const u32 place = first_place(division, blockIdx.x);
+    if (place >= division.num_places) return {{}, false};
+    const UnitPlaces places = unit_of_place(line, schedule.head_units, place);
+    // The first cut inside a unit is that of the block after the one where the unit begins.
+    return {places,
+            place != places.begin && blockIdx.x == block_of_place(division, places.begin) + 1};
 }
 
 }  // namespace frazil
@@ -190,17 +285,19 @@ __device__ __forceinline__ void combine(const CombineParams& params, const Divis
 extern "C" __global__ void __launch_bounds__(frazil::Config::kNumThreads, 1)
     frazil_sdpa_combine(const __grid_constant__ frazil::CombineParams params) {
     using namespace frazil;
-    griddepcontrol_wait();
-    const i64* const prefix = params.schedule.partials.prefix;
-    const i32 num_bands = static_cast<i32>(params.schedule.header->num_bands);
-    const i64 num_head_units = params.schedule.head_units.divisor;
-    const Division whole = division(prefix[num_bands] * num_head_units, params.num_blocks);
-    const i64 place = first_place(whole, blockIdx.x);
-    if (place >= whole.num_places) return;
-    const UnitPlaces unit = unit_of_place(prefix, num_bands, num_head_units, place);
-    if (place == unit.begin) return;
-    // The first cut inside a unit is that of the block after the one where the unit begins.
-    if (blockIdx.x != block_of_place(whole, unit.begin) + 1) return;
-    const PieceBlocks blocks = piece_blocks(whole, unit);
-    if (blocks.first != blocks.last) combine(params, whole, unit, blocks);
+    __shared__ SharedSums shared;
+    // What the kernel in front writes is read in `combine`; before, at most the list is.
+    if (is_listed(params.schedule)) griddepcontrol_wait();
+    const Line line = line_of(params.schedule);
+    const Division whole = division(line.num_places, params.schedule.partials.blocks);
+    const BlockUnit unit = unit_of_block(params.schedule, line, whole);
+    // A unit of one place has no tile, and the block that has the place has stored its rows.
+    if (unit.is_one && unit.places.end - unit.places.begin > 1) {
+        const PieceBlocks blocks = piece_blocks(whole, unit.places);
+        if (blocks.first != blocks.last) {
+            combine(params, whole, unit.places, blocks, shared);
+            return;
+        }
+    }
+    if (!is_listed(params.schedule)) griddepcontrol_wait();
 }

@@ -7,6 +7,7 @@
 // Dearest first, order is by counting: bands are counted by bucket of their cost, the counts become
 // first places, and every band takes the next place of its bucket. In a bucket the order is any. In
 // natural order every band knows its place, and sums of costs are taken in the two rounds instead.
+// Where no sequence has more than kFewTiles tiles of keys there is nothing to order, and one round.
 //
 // The records have room for max_bands, which is no less than what sequences have whose rows are
 // within their bounds and disjoint. Sequences that tensors lay over one another may have more: the
@@ -131,21 +132,35 @@ __device__ __forceinline__ i32 place_sequences(const WorkListParams& params,
     return num_listed;
 }
 
+template <class C>
+__device__ __forceinline__ i32 max_kv_len(const SharedStorage<C>& shared) {
+    i32 len = 0;
+#pragma unroll
+    for (int warp = 0; warp < SharedStorage<C>::kNumWarps; ++warp) {
+        len = max_of(len, shared.warp_kv_lens[warp]);
+    }
+    return len;
+}
+
+// Whether there is nothing to order.
+template <class C>
+__device__ __forceinline__ bool has_few_tiles(const WorkListParams& params,
+                                              const SharedStorage<C>& shared) {
+    return divide_up_by(max_kv_len(shared), params.block_n) <= kFewTiles;
+}
+
 // The error word and the header of the list. One thread calls it.
 template <class C>
 __device__ __forceinline__ void write_header(const WorkListParams& params,
                                              const SharedStorage<C>& shared, i32 num_bands) {
     u32 errors = 0;
-    i32 max_kv_len = 0;
-#pragma unroll 1
-    for (int warp = 0; warp < SharedStorage<C>::kNumWarps; ++warp) {
-        errors |= shared.warp_bits[warp];
-        max_kv_len = max_of(max_kv_len, shared.warp_kv_lens[warp]);
-    }
+    for (int warp = 0; warp < SharedStorage<C>::kNumWarps; ++warp) errors |= shared.warp_bits[warp];
     if (params.seqlens.error_word != nullptr) *params.seqlens.error_word = errors;
     const u32 num_heads = heads_per_section(params.keys_per_section, params.num_kv_heads,
-                                            params.num_runs, max_kv_len);
-    *params.header = {static_cast<u32>(num_bands), num_heads, 0, 0};
+                                            params.num_runs, max_kv_len(shared));
+    const bool costs_alike =
+        params.order == ListOrder::kDearestFirst && has_few_tiles(params, shared);
+    *params.header = {static_cast<u32>(num_bands), num_heads, 0, costs_alike ? 1u : 0u};
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -239,18 +254,19 @@ __device__ __forceinline__ void order_buckets(SharedStorage<C>& shared) {
 template <class C>
 __device__ __forceinline__ void list_bands(const WorkListParams& params, SharedStorage<C>& shared,
                                            i32 num_bands) {
-    const bool is_natural = params.order == ListOrder::kNatural;
-    // In natural order: of the bands before this thread's next one, in the first round of its own.
+    const bool has_places = params.order == ListOrder::kNatural;
+    const bool is_natural = has_places || has_few_tiles(params, shared);
+    // Of the bands before this thread's next one, in the first round of its own: for places.
     i64 next_place = 0;
     // The code of the second round is that of the first, which is fetched by then.
 #pragma unroll 1
-    for (int round = 0; round < 2; ++round) {
+    for (int round = is_natural && !has_places ? 1 : 0; round < 2; ++round) {
         const bool writes = round == 1;
         const auto visit = [&](i64 band_idx, const WorkRecord& record, bool live) {
             const u32 num_tiles = static_cast<u32>(record.tile_end - record.tile_begin);
             i64 at = band_idx;
             if (is_natural) {
-                if (writes && live) params.places[band_idx] = next_place;
+                if (writes && live && has_places) params.places[band_idx] = next_place;
                 next_place += live ? i64{num_tiles} + 1 : 0;
             } else {
                 at = take_place(shared.next_places, cost_bucket(num_tiles + kBandCost), live);

@@ -54,15 +54,16 @@ __device__ __forceinline__ SequenceSide place_lane(const SideLengths& side, i32 
     return narrow(rows);
 }
 
-// How many lanes have a greater value, or the same and a lower index.
-__device__ __forceinline__ i32 rank_of_lane(i32 value) {
+// How many of the first `count` lanes have a greater value, or the same and a lower index. The
+// other lanes are ranked behind them.
+__device__ __forceinline__ i32 rank_of_lane(i32 value, i32 count) {
     i32 rank = 0;
-#pragma unroll 1
-    for (int lane = 0; lane < kWarpSize; ++lane) {
+#pragma unroll 4
+    for (i32 lane = 0; lane < count; ++lane) {
         const i32 other = __shfl_sync(kFullWarp, value, lane);
         rank += other > value || (other == value && lane < lane_idx()) ? 1 : 0;
     }
-    return rank;
+    return lane_idx() < count ? rank : lane_idx();
 }
 
 // Ranks the sequences, and gives what the header of a list would say; one block writes the error
@@ -74,8 +75,8 @@ __device__ __forceinline__ WorkListHeader rank_batch(const SdpaFwdParams& params
     u32 errors = 0;
     const SequenceSide q = place_lane(batch.q, batch.q_rows, is_live, kQErrors, errors);
     const SequenceSide kv = place_lane(batch.kv, batch.kv_rows, is_live, kKvErrors, errors);
-    // Lanes without a sequence come last, for they have no keys and are behind the others.
-    ranked.sequences[rank_of_lane(kv.len)] = {lane_idx(), 0, q, kv};
+    const i32 rank = rank_of_lane(kv.len, static_cast<i32>(batch.batch));
+    ranked.sequences[rank] = {lane_idx(), 0, q, kv};
     __syncwarp();
     RankedSequence& own = ranked.sequences[lane_idx()];
     const i64 num_bands = divide_up(own.q.len, band_tokens);

@@ -49,14 +49,16 @@ struct RowSource {
 };
 
 // What a thread copies of a tile, where all kNumThreads threads of the block copy it: eight threads
-// the 128 bytes of a row of a slab. The rows of a thread are a multiple of 8 apart, so that in
-// shared memory its places differ by constants.
+// the 128 bytes of a row of a slab. The rows of a thread are kRowStep apart, which is a power of 2
+// above its first one: its places in shared memory differ by constants, but for bits that are the
+// same for all threads.
 template <int kRows, int kColumns, int kNumThreads>
 struct TileCopy {
     static constexpr int kRowThreads = kSlabColumns / kChunkColumns;
     static constexpr int kRowStep = kNumThreads / kRowThreads;
     static constexpr int kNumChunks = kColumns / kChunkColumns;
-    static_assert(kRowStep % 8 == 0 && kRows % kRowStep == 0, "whole passes over the rows");
+    static_assert((kRowStep & (kRowStep - 1)) == 0 && kRows % kRowStep == 0,
+                  "whole passes over the rows");
 
     int first_row;
     int lane_chunk;
@@ -77,7 +79,9 @@ struct TileCopy {
         for (int slab = 0; slab * kRowThreads < kNumChunks; ++slab) {
             const int chunk = slab * kRowThreads + lane_chunk;
             if (kNumChunks % kRowThreads != 0 && chunk >= kNumChunks) break;
-            cp_async_16(to + slab * (kRows * kSlabRowBytes) + step * kSlabRowBytes,
+            // The bits of a row's number that its chunks are exchanged by (chunk_offset).
+            const u32 exchanged = to ^ static_cast<u32>(step % 8 * 16);
+            cp_async_16(exchanged + slab * (kRows * kSlabRowBytes) + step * kSlabRowBytes,
                         reinterpret_cast<const void*>(address + slab * kSlabRowBytes),
                         is_live && chunk * kChunkColumns < num_columns);
         }

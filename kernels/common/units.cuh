@@ -46,7 +46,7 @@ __device__ __forceinline__ bool is_listed(const Schedule& schedule) {
 // Whether units are cut into pieces. Builds for many units have no trace of it.
 template <class T>
 __device__ __forceinline__ bool cuts(const Schedule& schedule) {
-    return T::kCutsUnits != 0 && schedule.partials.prefix != nullptr;
+    return T::kCutsUnits != 0 && schedule.partials.out != nullptr;
 }
 
 // Where a band begins, and the sequence it is of.

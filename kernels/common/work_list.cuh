@@ -33,8 +33,8 @@ static_assert(sizeof(WorkRecord) == 32, "two loads of 16 bytes");
 struct alignas(16) WorkListHeader {
     u32 num_bands;
     u32 heads_per_section;  // at least 1; units of one section are claimed before those of the next
-    u32 num_claimed;        // units claimed beyond the first of each block
-    u32 unused;
+    u32 num_claimed;        // units claimed beyond the first ones
+    u32 costs_alike;        // 1: no band has more than kFewTiles tiles, and none is before another
 };
 static_assert(sizeof(WorkListHeader) == 16, "one load");
 
@@ -68,6 +68,9 @@ __device__ __forceinline__ u32 heads_per_section(u32 keys_per_section, u32 num_k
     const u32 num_whole = num_fitting > 1 ? 1u << (31 - __clz(static_cast<int>(num_fitting))) : 1;
     return min_of(num_whole, num_kv_heads) * num_runs;
 }
+
+// Tiles of keys up to which bands cost nearly alike.
+inline constexpr i32 kFewTiles = 2;
 
 // What a band costs beside its tiles, in tiles.
 inline constexpr u32 kBandCost = 2;
@@ -114,7 +117,13 @@ __device__ __forceinline__ BandAndHead band_and_head(const Sections& sections, u
 
 // The same for sections that a list's header tells of.
 __device__ __forceinline__ BandAndHead listed_band_and_head(const WorkListHeader& list,
-                                                            u32 num_head_units, u32 unit_idx) {
+                                                            const Divisor& head_units,
+                                                            u32 unit_idx) {
+    const u32 num_head_units = head_units.divisor;
+    if (list.heads_per_section == num_head_units) {
+        const Quotient at = divide(static_cast<i32>(unit_idx), head_units);
+        return {at.quotient, at.remainder};
+    }
     const u32 num_whole = num_head_units / list.heads_per_section * list.heads_per_section;
     const u32 num_in_whole = num_whole * list.num_bands;
     const bool is_whole = unit_idx < num_in_whole;
@@ -128,11 +137,14 @@ __device__ __forceinline__ BandAndHead listed_band_and_head(const WorkListHeader
 
 // What the pieces of units that are cut leave (ranges.cuh).
 struct Partials {
-    const i64* prefix;  // [num_bands + 1]: places of the bands before, for one head unit; null:
+    const i64* prefix;  // [num_bands + 1]: places of the bands before, for one head unit; null
+                        // where units are told by their index, and have as many places
+    float* out;         // [2R, slot_rows, head_dim_v]: rows of O, divided by their sums; null:
                         // units are not cut
-    float* out;         // [2R, slot_rows, head_dim_v]: rows of O, divided by their sums
     float2* stats;      // [2R, slot_rows]: maximum (`RowStats`), and sum relative to it
-    i64 slot_rows;      // rows of a tile that may be live: its first ones
+    i32 slot_rows;      // rows of a tile that may be live: its first ones
+    i32 unit_places;    // of every unit told by its index: its tiles or more, and 1
+    Divisor blocks;     // R, of the kernel that cuts
 };
 
 // Where the blocks of attention forward find their units.

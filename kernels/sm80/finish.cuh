@@ -40,15 +40,16 @@ __device__ __forceinline__ void scale_rows(const float (&factor)[T::kRowBlocks][
     }
 }
 
-// Divides by the sums, stores what is asked for of each row, and leaves in `out` what O gets.
+// Stores what is asked for of each row, and leaves by what `out` is to be multiplied where there is
+// a sink. `sums` are over all lanes of a row.
 template <class T>
-__device__ __forceinline__ void finish_rows(const SdpaFwdParams& params, const Unit& unit,
-                                            const OutputRows& outputs,
-                                            const typename T::Stats& stats,
-                                            typename T::Output& out) {
+__device__ __forceinline__ void finish_values(const SdpaFwdParams& params, const Unit& unit,
+                                              const OutputRows& outputs,
+                                              const typename T::Stats& stats,
+                                              const float (&sums)[T::kRowBlocks][2],
+                                              float (&factor)[T::kRowBlocks][2]) {
     const i32 thread = static_cast<i32>(forgotten(threadIdx.x));
     const i32 first_row = thread / kWarpSize * T::kWarpRows + thread % kWarpSize / 4;
-    float factor[T::kRowBlocks][2];
 #pragma unroll
     for (int block = 0; block < T::kRowBlocks; ++block) {
 #pragma unroll
@@ -57,13 +58,35 @@ __device__ __forceinline__ void finish_rows(const SdpaFwdParams& params, const U
             const float sink = params.sink.data != nullptr && place.is_live
                                    ? params.sink.data[place.head * params.sink.head_stride] * kLog2E
                                    : negative_infinity();
-            const RowResult row =
-                finish_row(stats.max_log2[block][half], quad_sum(stats.sum[block][half]), sink);
+            const RowResult row = finish_row(stats.max_log2[block][half], sums[block][half], sink);
             if (place.is_live && lane_idx() % 4 == 0) {
                 store_row_outputs(params, outputs, place, row);
             }
             factor[block][half] = row.factor;
         }
+    }
+}
+
+// Divides by the sums, stores what is asked for of each row, and leaves in `out` what O gets.
+template <class T>
+__device__ __forceinline__ void finish_rows(const SdpaFwdParams& params, const Unit& unit,
+                                            const OutputRows& outputs,
+                                            const typename T::Stats& stats,
+                                            typename T::Output& out) {
+    float sums[T::kRowBlocks][2];
+    float factor[T::kRowBlocks][2];
+#pragma unroll
+    for (int block = 0; block < T::kRowBlocks; ++block) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const float sum = quad_sum(stats.sum[block][half]);
+            sums[block][half] = sum;
+            factor[block][half] = sum == 0.0f ? 0.0f : rcp_approx(sum);
+        }
+    }
+    // Most graphs have neither a sink nor values of rows.
+    if (params.sink.data != nullptr || has_row_outputs(outputs)) {
+        finish_values<T>(params, unit, outputs, stats, sums, factor);
     }
     scale_rows<T>(factor, out);
 }

@@ -136,7 +136,7 @@ __device__ __forceinline__ void walk_tiles(const SdpaFwdParams& params, i32 tile
 // Whether every block has one unit, told by its index.
 template <class T>
 __device__ __forceinline__ bool is_counted(const Params& params) {
-    return T::kSmallBatch == 0 && !is_listed(params.schedule);
+    return T::kSmallBatch == 0 && !is_listed(params.schedule) && !cuts<T>(params.schedule);
 }
 
 // Of the tiles that the band of a unit sees, counted from the last one, those begin..end; the
@@ -202,8 +202,8 @@ __device__ __forceinline__ void attend(const Params& params, const Unit& unit, c
     }
 }
 
-// Leaves in shared memory what the block's tasks are told by: what the header of a list says, or
-// the sequences of a small batch; and the block's places. Every thread of the block calls it.
+// Leaves in shared memory what the block's tasks are told by: what the header of a list says, the
+// sequences of a small batch, or the block's places. Every thread of the block calls it.
 template <class T>
 __device__ __forceinline__ void read_list(const Params& params, i32 band_tokens,
                                           SharedStorage<T>& shared) {
@@ -212,20 +212,22 @@ __device__ __forceinline__ void read_list(const Params& params, i32 band_tokens,
         if (warp_idx() == 0) {
             const WorkListHeader list =
                 rank_batch(params.op, params.small, band_tokens, shared.ranked);
+            const i64 num_fill_jobs = count_fill_jobs(params.op, lane_idx() < params.small.batch,
+                                                      shared.ranked.sequences[lane_idx()].q.len);
             if (lane_idx() == 0) {
                 shared.list = list;
                 shared.num_units = list.num_bands * schedule.head_units.divisor;
+                shared.num_fill_jobs = num_fill_jobs;
             }
         }
+    } else if (threadIdx.x == 0 && cuts<T>(schedule)) {
+        shared.line = line_of(schedule);
+        const Division whole = division(shared.line.num_places, schedule.partials.blocks);
+        shared.places = places_of(whole, blockIdx.x);
     } else if (threadIdx.x == 0) {
         const WorkListHeader list = *schedule.header;
         shared.list = list;
         shared.num_units = list.num_bands * schedule.head_units.divisor;
-        if (cuts<T>(schedule)) {
-            const i64 num_places =
-                schedule.partials.prefix[list.num_bands] * i64{schedule.head_units.divisor};
-            shared.places = places_of(division(num_places, gridDim.x), blockIdx.x);
-        }
     }
     __syncthreads();
 }
@@ -238,25 +240,23 @@ struct Task {
 
 // The task at a place, of units that are cut. Every thread of the block calls it.
 template <class T>
-__device__ __forceinline__ Task piece_task(const Params& params, i64 place, i32 band_tokens,
+__device__ __forceinline__ Task piece_task(const Params& params, u32 place, i32 band_tokens,
                                            SharedStorage<T>& shared) {
     const Schedule& schedule = params.schedule;
-    const Piece piece = piece_at(schedule.partials.prefix, static_cast<i32>(shared.list.num_bands),
-                                 i64{schedule.head_units.divisor}, place, shared.places.end);
+    const Piece piece = piece_at(shared.line, schedule.head_units, place, shared.places.end);
     if (threadIdx.x == 0) {
-        const bool is_whole = piece.tiles_begin == 0 && piece.tiles_end == piece.num_tiles;
-        shared.is_piece = is_whole ? 0 : 1;
+        shared.is_piece = is_whole(piece) ? 0 : 1;
         shared.slot = slot_of(blockIdx.x, place == shared.places.begin);
         shared.next_place = piece.end;
     }
-    return {listed_unit(params.op, schedule, piece.band_idx, piece.head_unit, band_tokens),
+    return {unit_at(params.op, schedule, piece.unit, band_tokens),
             {piece.tiles_begin, piece.tiles_end}};
 }
 
 // Tasks are numbered: pieces by their place, units by their index.
 template <class T>
 __device__ __forceinline__ i64 first_task(const Params& params, const SharedStorage<T>& shared) {
-    return cuts<T>(params.schedule) ? shared.places.begin : i64{blockIdx.x};
+    return cuts<T>(params.schedule) ? i64{shared.places.begin} : i64{blockIdx.x};
 }
 
 template <class T>
@@ -266,9 +266,9 @@ __device__ __forceinline__ i64 end_of_tasks(const Params& params, const SharedSt
 }
 
 // The task after the one that the block is done with: of a list, the next unit that nobody has
-// claimed; of a small batch, the block's own; of units that are told by their index, none, for
-// every one has its block. Every thread of the block calls it; on return no warp reads the tiles of
-// that task.
+// claimed, or every so many; of a small batch, the block's own; of units that are told by their
+// index, none, for every one has its block. Every thread of the block calls it; on return no warp
+// reads the tiles of that task.
 template <class T>
 __device__ __forceinline__ i64 next_task(const Params& params, i64 at, SharedStorage<T>& shared) {
     if (is_counted<T>(params)) return params.schedule.sections.num_units;
@@ -282,8 +282,12 @@ __device__ __forceinline__ i64 next_task(const Params& params, i64 at, SharedSto
         __syncthreads();
         return next;
     } else {
+        // Units that cost alike need no claims, which wait for one another where units are short.
         if (threadIdx.x == 0) {
-            shared.claimed_unit = gridDim.x + atomicAdd(&params.schedule.header->num_claimed, 1u);
+            shared.claimed_unit =
+                shared.list.costs_alike != 0
+                    ? static_cast<u32>(at) + gridDim.x
+                    : gridDim.x + atomicAdd(&params.schedule.header->num_claimed, 1u);
         }
         __syncthreads();
         return shared.claimed_unit;
@@ -294,12 +298,11 @@ template <class T>
 __device__ __forceinline__ Task task_at(const Params& params, i64 at, i32 band_tokens,
                                         SharedStorage<T>& shared) {
     const Schedule& schedule = params.schedule;
-    if (cuts<T>(schedule)) return piece_task<T>(params, at, band_tokens, shared);
     const u32 unit_idx = static_cast<u32>(at);
+    if (cuts<T>(schedule)) return piece_task<T>(params, unit_idx, band_tokens, shared);
     if (is_counted<T>(params))
         return {counted_unit(params.op, schedule, unit_idx, band_tokens), {}};
-    const BandAndHead band =
-        listed_band_and_head(shared.list, schedule.head_units.divisor, unit_idx);
+    const BandAndHead band = listed_band_and_head(shared.list, schedule.head_units, unit_idx);
     if constexpr (T::kSmallBatch != 0) {
         return {ranked_unit(params.op, shared.ranked, band, band_tokens), {}};
     } else {
@@ -307,22 +310,31 @@ __device__ __forceinline__ Task task_at(const Params& params, i64 at, i32 band_t
     }
 }
 
+template <class T>
+__device__ __forceinline__ bool has_query_lengths(const Params& params) {
+    if constexpr (T::kSmallBatch != 0) return params.small.q.form != SeqlensForm::kDense;
+    return params.op.q_rows.lengths != nullptr;
+}
+
 // The rest of what a kernel with device lengths writes.
 template <class T>
 __device__ __forceinline__ void fill_rows(const Params& params, const SharedStorage<T>& shared) {
-    const i64 warp = i64{blockIdx.x} * T::kNumWarps + warp_idx();
-    const i64 num_warps = i64{gridDim.x} * T::kNumWarps;
+    if (!has_query_lengths<T>(params)) return;
+    // Of units that a list or a batch tells of; pieces are for all.
+    const u32 first_idle = cuts<T>(params.schedule) ? gridDim.x : shared.num_units;
+    const FillShare share = fill_share(first_idle, T::kNumWarps);
+    // Who has nothing to fill does not fetch the code for it.
     if constexpr (T::kSmallBatch != 0) {
-        if (params.small.q.form == SeqlensForm::kDense) return;
-        fill_rows_past_lengths(params.op, warp, num_warps, [&](i64 at) {
+        if (share.first() >= shared.num_fill_jobs) return;
+    }
+    fill_rows_past_lengths(params.op, share, [&](i64 at) {
+        if constexpr (T::kSmallBatch != 0) {
             const RankedSequence& sequence = shared.ranked.sequences[at];
             return QueryLength{sequence.batch_idx, sequence.q.len};
-        });
-    } else if (params.op.q_rows.lengths != nullptr) {
-        fill_rows_past_lengths(params.op, warp, num_warps, [&](i64 at) {
+        } else {
             return QueryLength{at, params.op.q_rows.lengths[at]};
-        });
-    }
+        }
+    });
 }
 
 }  // namespace frazil
@@ -334,12 +346,9 @@ extern "C" __global__ void __launch_bounds__(frazil::Kernel::kNumThreads,
     extern __shared__ __align__(128) u8 dynamic_smem[];
     auto& shared = *reinterpret_cast<SharedStorage<Kernel>*>(dynamic_smem);
     const i32 band_tokens = Kernel::kBlockM / static_cast<i32>(params.op.heads.pack.divisor);
-    if (is_listed(params.schedule)) {
-        griddepcontrol_wait();
-        // The merge may take its place beside blocks of this kernel, which are all resident, and
-        // waits.
-        if (cuts<Kernel>(params.schedule)) griddepcontrol_launch_dependents();
-    }
+    if (is_listed(params.schedule)) griddepcontrol_wait();
+    // The merge may take its place beside blocks of this kernel, which are all resident, and waits.
+    if (cuts<Kernel>(params.schedule)) griddepcontrol_launch_dependents();
     if (!is_counted<Kernel>(params)) read_list<Kernel>(params, band_tokens, shared);
 #pragma unroll 1
     for (i64 at = first_task<Kernel>(params, shared); at < end_of_tasks<Kernel>(params, shared);

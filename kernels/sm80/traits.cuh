@@ -55,11 +55,12 @@ struct SharedStorage {
     WorkListHeader list;
     u32 num_units;
     u32 claimed_unit;
-    Places places;  // of the block, where units are cut
-    i64 next_place;
-    i64 slot;  // of a piece
+    i64 num_fill_jobs;  // of a small batch
+    Line line;          // this and the rest where units are cut
+    Places places;      // of the block
+    i64 slot;           // of a piece
+    u32 next_place;
     u32 is_piece;
-    u32 unused;
     RankedBatch ranked;  // of a small batch: kSmallBatch
 };
 
@@ -69,7 +70,7 @@ static_assert(Kernel::kWarpRows % 16 == 0, "kBlockM: whole blocks of 16 rows for
 static_assert(Kernel::kBlockN % 16 == 0, "kBlockN: whole steps of the second product");
 static_assert(Kernel::kHeadDimQk % 16 == 0 && Kernel::kHeadDimV % 16 == 0, "whole steps");
 static_assert(Kernel::kHeadDimV <= Kernel::kHeadDimQk, "O takes the place of Q");
-static_assert(Kernel::kSmallBatch == 0 || (Kernel::kCutsUnits == 0 && Kernel::kPaged == 0),
+static_assert(Kernel::kSmallBatch == 0 || (Kernel::kCutsUnits == 0 && Kernel::kPageRows == 0),
               "kSmallBatch: whole units, and no pages");
 static_assert(Kernel::kNumStages == 1 || Kernel::kNumStages == 2, "kNumStages: 1 or 2");
 static_assert(sizeof(SharedStorage<Kernel>) == Kernel::kSmemBytes,

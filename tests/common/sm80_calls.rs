@@ -22,6 +22,7 @@ pub(crate) struct Calls {
 const FORWARD: &str = "frazil_sdpa_fwd_sm80";
 const ALONE: &[&str] = &[FORWARD];
 const LISTED: &[&str] = &[work_list::KERNEL, FORWARD];
+const CUT_WITHOUT_LIST: &[&str] = &[FORWARD, combine::KERNEL];
 const CUT: &[&str] = &[work_list::KERNEL, FORWARD, combine::KERNEL];
 
 /// In all graphs: two heads of Q to one of K and V.
@@ -37,7 +38,7 @@ pub(crate) const WITH_VIOLATIONS: (&str, usize) = ("packed_lengths", 1);
 
 /// A page of the pool serves one sequence in the first call and another in the second, since tables are
 /// drawn by the seed. What is hostile is told in the error word.
-pub(crate) static CALLS: [Calls; 14] = [
+pub(crate) static CALLS: [Calls; 16] = [
     Calls {
         name: "dense",
         graph: r#"
@@ -213,6 +214,28 @@ pub(crate) static CALLS: [Calls; 14] = [
         plans: &[LISTED],
     },
     Calls {
+        name: "cut_dense",
+        graph: r#"
+            batch = 2
+            seqlen_q = 1
+            seqlen_kv = 1100
+            lse = "natural"
+        "#,
+        calls: ["seed = 1", "seed = 2"],
+        plans: &[CUT_WITHOUT_LIST],
+    },
+    Calls {
+        name: "cut_dense_overridden",
+        graph: r#"
+            batch = 2
+            seqlen_q = 1
+            seqlen_kv = 1100
+            declared = { batch = 3, seqlen_q = 1, seqlen_kv = 1300 }
+        "#,
+        calls: ["seed = 1", "seed = 2"],
+        plans: &[CUT_WITHOUT_LIST],
+    },
+    Calls {
         name: "cut",
         graph: r#"
             batch = 3
@@ -276,7 +299,7 @@ pub(crate) static CALLS: [Calls; 14] = [
             kv = { form = "padded", lengths = [65, 0] }
             "#,
         ],
-        plans: &[ALONE, LISTED],
+        plans: &[LISTED],
     },
     Calls {
         name: "nothing_is_live",

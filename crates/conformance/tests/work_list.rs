@@ -62,9 +62,10 @@ fn words(band: &ListedBand) -> [i32; 8] {
 }
 
 /// A workspace with these bands, as a right kernel would leave it.
-fn workspace(problem: &Problem, plan: &Plan, bands: &[ListedBand]) -> Vec<u8> {
+fn workspace(problem: &Problem, plan: &Plan, cut: &Cut, bands: &[ListedBand]) -> Vec<u8> {
     let mut image = problem.expected_workspace(plan).unwrap();
-    let header = [u32::try_from(bands.len()).unwrap(), 6, 0, 0];
+    let costs_alike = problem.work_list(cut, 1024).costs_alike;
+    let header = [u32::try_from(bands.len()).unwrap(), 6, 0, costs_alike.into()];
     let header = header.map(u32::to_le_bytes).concat();
     let records: Vec<u8> = bands.iter().flat_map(words).flat_map(i32::to_le_bytes).collect();
     let mut parts = vec![("work_list_header", header), ("work_list_records", records)];
@@ -101,7 +102,7 @@ fn judge(bands: &[ListedBand], harm: impl Fn(&Plan, &mut [u8])) -> Result<(), Fa
 fn judge_in(cut: Cut, bands: &[ListedBand], harm: impl Fn(&Plan, &mut [u8])) -> Result<(), Fault> {
     let problem = problem();
     let plan = plan(&problem, cut);
-    let mut image = workspace(&problem, &plan, bands);
+    let mut image = workspace(&problem, &plan, &cut, bands);
     harm(&plan, &mut image);
     problem.check_work_list(&plan, &cut, 1024, &image).map(|_| ())
 }
@@ -125,6 +126,19 @@ fn a_band_in_the_wrong_place_is_found() {
     assert_ne!(bands[0].cost_class(), bands[last].cost_class());
     bands.swap(0, last);
     assert!(matches!(judge(&bands, nothing), Err(Fault::Order { at: 1, .. })));
+}
+
+#[test]
+fn where_no_sequence_has_more_than_two_tiles_of_keys_any_order_is_right() {
+    let cut = Cut { block_n: 20, ..CUT };
+    let problem = problem();
+    let mut bands = problem.work_list(&cut, 1024).bands;
+    let last = bands.len() - 1;
+    assert!(bands.iter().any(|band| band.tile_end == 2));
+    bands.swap(0, last);
+    judge_in(cut, &bands, nothing).unwrap();
+    bands[0].q_begin += 1;
+    assert!(judge_in(cut, &bands, nothing).is_err());
 }
 
 /// Also of bands that cost alike.

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 
 use bytemuck::NoUninit;
-use frazil_core::{BuildError, Call, Config, Error, Launch, Version};
-use frazil_cuda::combine::CombineKernel;
+use frazil_core::{BuildError, Call, Config, Error, Launch, Region, Version};
+use frazil_cuda::combine::{Combine, CombineKernel, Line};
 use frazil_cuda::compile::{Arch, Request};
 use frazil_cuda::sdpa_fwd::{Operands, Schedule, SdpaFwdParams, SmallBatch, SmallBatchParams};
 use frazil_cuda::sources::Source;
 use frazil_cuda::work_list::{WorkList, WorkListKernel};
 use frazil_cuda::{Artifacts, CudaDevice, ImageKind, Kernel, LaunchShape, Queue, nvrtc};
 
-use crate::order::{Counted, Listed, Order, Share};
+use crate::order::{Counted, CountedCut, Listed, Order, Share};
 use crate::support::{OfPlan, Offer};
 
 /// Symbol of the kernel, as [`Launches`](frazil_core::Launches) names it.
@@ -62,9 +62,10 @@ pub(crate) struct Sm80Launch {
 #[derive(Debug)]
 enum Loaded {
     Counted(Counted),
+    CountedCut(Box<(CountedCut, CombineKernel)>),
     Small(SmallBatch),
     Listed(Box<WorkListKernel>),
-    Cut(Box<(WorkListKernel, CombineKernel)>),
+    Cut(Box<(WorkListKernel, Region, CombineKernel)>),
 }
 
 impl Sm80Launch {
@@ -83,19 +84,23 @@ impl Sm80Launch {
             #[expect(unsafe_code, reason = "machine code is loaded")]
             unsafe { list.clone().load(device, &artifact) }.map_err(Error::from)
         };
+        let load_combine = |combine: Combine| {
+            let artifact = artifact(OfPlan::Combine)?;
+            // SAFETY: as above.
+            #[expect(unsafe_code, reason = "machine code is loaded")]
+            unsafe { combine.load(device, &artifact) }.map_err(Error::from)
+        };
         let order = match &offer.order {
             Order::Counted(counted) => Loaded::Counted(*counted),
+            Order::CountedCut(cut) => {
+                Loaded::CountedCut(Box::new((*cut, load_combine(cut.combine)?)))
+            }
             Order::Small(small) => Loaded::Small(small.batch),
             Order::Listed(Listed { list, share: Share::Claimed { .. }, .. }) => {
                 Loaded::Listed(Box::new(load_list(list)?))
             }
-            Order::Listed(Listed { list, share: Share::Cut(combine), .. }) => {
-                let list = load_list(list)?;
-                let artifact = artifact(OfPlan::Combine)?;
-                // SAFETY: as above.
-                #[expect(unsafe_code, reason = "machine code is loaded")]
-                let combine = unsafe { combine.load(device, &artifact) }.map_err(Error::from)?;
-                Loaded::Cut(Box::new((list, combine)))
+            Order::Listed(Listed { list, share: Share::Cut(combine, places), .. }) => {
+                Loaded::Cut(Box::new((load_list(list)?, *places, load_combine(*combine)?)))
             }
         };
         let (own, smem_bytes) = (artifact(OfPlan::Forward)?, offer.tile.smem_bytes());
@@ -144,6 +149,12 @@ impl Launch for Sm80Launch {
             Loaded::Counted(counted) => {
                 (Schedule::counted(counted.sections(call), self.num_head_units), None)
             }
+            Loaded::CountedCut(kernels) => {
+                let (cut, combine) = &**kernels;
+                let whole = Schedule::counted(cut.counted.sections(call), self.num_head_units);
+                let partials = combine.combine().partials(call, cut.line(call));
+                (Schedule { partials, ..whole }, Some(combine))
+            }
             Loaded::Small(batch) => {
                 small = batch.params(call);
                 (Schedule::without_list(self.num_head_units), None)
@@ -153,10 +164,10 @@ impl Launch for Sm80Launch {
                 (unsafe { self.make_list(&queue, list, call) }?, None)
             }
             Loaded::Cut(kernels) => {
-                let (list, combine) = &**kernels;
+                let (list, places, combine) = &**kernels;
                 // SAFETY: as above.
                 let whole = unsafe { self.make_list(&queue, list, call) }?;
-                let partials = combine.combine().partials(call);
+                let partials = combine.combine().partials(call, Line::Listed(call.region(*places)));
                 (Schedule { partials, ..whole }, Some(combine))
             }
         };

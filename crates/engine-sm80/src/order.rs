@@ -2,25 +2,32 @@
 
 use std::num::NonZero;
 
-use frazil_core::{Band, Call, CudaProps, Layout, Role, SdpaFwdFacts, Unsupported};
-use frazil_cuda::combine::Combine;
+use frazil_core::{Band, Call, CudaProps, Layout, Region, Role, SdpaFwdFacts, Unsupported};
+use frazil_cuda::combine::{self, Combine, Line, Units};
 use frazil_cuda::sdpa_fwd::{Packing, Sections, SmallBatch};
 use frazil_cuda::work_list::{Bands, SECTION_BYTES, WorkList};
 
-use crate::config::Tile;
-
-/// Keys that a query must see for its unit to be cut: of fewer, pieces save no more than the list and the
-/// merge cost.
-const MIN_CUT_KEYS: u64 = 1024;
+use crate::config::{MANY_KEYS, Tile};
 
 /// How blocks learn of their units.
 pub(crate) enum Order {
     /// By their index: every sequence has as many queries.
     Counted(Counted),
+    /// By their index, and cut into pieces: every unit has as many tiles.
+    CountedCut(CountedCut),
     /// By what each works out of the lengths.
     Small(Small),
     /// By a list that is made on the device.
     Listed(Listed),
+}
+
+/// Units told by their index, of which blocks take pieces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CountedCut {
+    pub(crate) counted: Counted,
+    pub(crate) combine: Combine,
+    /// Keys of a tile.
+    block_n: u32,
 }
 
 /// Units of few sequences.
@@ -47,8 +54,8 @@ pub(crate) enum Share {
         /// Blocks that are resident at once, or units, where those are fewer.
         num_blocks: u32,
     },
-    /// Pieces of units: of all keys as many as every other block.
-    Cut(Combine),
+    /// Pieces of units: of all keys as many as every other block. Where the list has its places.
+    Cut(Combine, Region),
 }
 
 impl Order {
@@ -73,14 +80,11 @@ impl Order {
         };
         let blocks = |max_bands| Ok(resident.min(num_units(max_bands)?).max(1));
         let mut workspace = Layout::new();
-        if tile.cuts_units && pays_to_cut(facts, packing, resident) {
-            let (list, places) = WorkList::in_natural_order(facts, &bands, &mut workspace);
-            let num_units = num_units(list.max_bands())?;
-            let num_blocks = cut_blocks(facts, tile, num_units, resident);
-            let combine = Combine::of(facts, packing, num_blocks, places, &mut workspace);
-            let share = Share::Cut(combine);
-            let listed = Listed { list: Box::new(list), num_head_units, share };
-            return Ok(vec![(Self::Listed(listed), workspace)]);
+        if tile.may_cut
+            && pays_to_cut(facts, packing, resident)
+            && let Some(order) = Self::cut(facts, (tile, packing), &bands, resident)?
+        {
+            return Ok(vec![order]);
         }
         let Some(list) = WorkList::of(facts, &bands, &mut workspace) else {
             let counted = Counted::of(facts, packing, num_head_units)?;
@@ -91,20 +95,62 @@ impl Order {
         let listed = Self::Listed(Listed { list: Box::new(list), num_head_units, share });
         let mut orders = vec![(listed, workspace)];
         let mut workspace = Layout::new();
-        if let Some(batch) = SmallBatch::of(facts, &bands, &mut workspace) {
+        let small =
+            tile.has_small_batches(facts).then(|| SmallBatch::of(facts, &bands, &mut workspace));
+        if let Some(batch) = small.flatten() {
             let num_blocks = blocks(batch.max_bands())?;
             orders.insert(0, (Self::Small(Small { batch, num_head_units, num_blocks }), workspace));
         }
         Ok(orders)
     }
 
+    /// Pieces of units; `None` where there are more places than kernels count.
+    fn cut(
+        facts: &SdpaFwdFacts,
+        (tile, packing): (Tile, Packing),
+        bands: &Bands,
+        resident: u32,
+    ) -> Result<Option<(Self, Layout)>, Unsupported> {
+        let mut workspace = Layout::new();
+        let num_head_units = int32("units of one band", packing.num_head_units)?;
+        let unit_places = facts.shape().kv.max_len.div_ceil(tile.block_n.into()) + 1;
+        let is_countable =
+            |units: u32| u64::from(units).saturating_mul(unit_places) <= combine::MAX_PLACES;
+        if has_even_units(facts, packing) {
+            let counted = Counted::of(facts, packing, num_head_units)?;
+            if !is_countable(counted.num_units) {
+                return Ok(None);
+            }
+            let num_blocks = cut_blocks(counted.num_units, unit_places, resident);
+            let num_blocks = whole_shares(num_blocks, counted.num_units);
+            let units = Units::Counted(at_least_one(counted.num_units.into()));
+            let combine = Combine::of(facts, packing, (num_blocks, units), &mut workspace);
+            let order = CountedCut { counted, combine, block_n: tile.block_n };
+            return Ok(Some((Self::CountedCut(order), workspace)));
+        }
+        let (list, places) = WorkList::in_natural_order(facts, bands, &mut workspace);
+        let num_units =
+            int32("units of work", list.max_bands().saturating_mul(packing.num_head_units))?;
+        if !is_countable(num_units) {
+            return Ok(None);
+        }
+        let num_blocks = cut_blocks(num_units, unit_places, resident);
+        let units = facts.shape().batch.saturating_mul(packing.num_head_units);
+        let units = Units::Listed(at_least_one(units));
+        let combine = Combine::of(facts, packing, (num_blocks, units), &mut workspace);
+        let share = Share::Cut(combine, places);
+        let listed = Listed { list: Box::new(list), num_head_units, share };
+        Ok(Some((Self::Listed(listed), workspace)))
+    }
+
     /// Blocks of the grid, of which there is one at least.
     pub(crate) fn num_blocks(&self) -> u32 {
         match self {
             Self::Counted(counted) => counted.num_units.max(1),
+            Self::CountedCut(cut) => cut.combine.num_blocks().get().into(),
             Self::Small(small) => small.num_blocks,
             Self::Listed(Listed { share: Share::Claimed { num_blocks }, .. }) => *num_blocks,
-            Self::Listed(Listed { share: Share::Cut(combine), .. }) => {
+            Self::Listed(Listed { share: Share::Cut(combine, _), .. }) => {
                 combine.num_blocks().get().into()
             }
         }
@@ -114,6 +160,7 @@ impl Order {
     pub(crate) fn num_head_units(&self) -> u32 {
         match self {
             Self::Counted(counted) => counted.num_head_units,
+            Self::CountedCut(cut) => cut.counted.num_head_units,
             Self::Small(small) => small.num_head_units,
             Self::Listed(listed) => listed.num_head_units,
         }
@@ -129,7 +176,7 @@ fn pays_to_cut(facts: &SdpaFwdFacts, packing: Packing, resident: u32) -> bool {
         }
         _ => max_len,
     };
-    if num_seen < MIN_CUT_KEYS {
+    if num_seen < MANY_KEYS {
         return false;
     }
     // One sequence may have most of the keys, and its units would be waited for.
@@ -144,11 +191,37 @@ fn pays_to_cut(facts: &SdpaFwdFacts, packing: Packing, resident: u32) -> bool {
 }
 
 /// Blocks that are resident at once, or places (`kernels/common/ranges.cuh`), where those are fewer.
-fn cut_blocks(facts: &SdpaFwdFacts, tile: Tile, num_units: u32, resident: u32) -> NonZero<u16> {
-    let num_tiles = facts.shape().kv.max_len.div_ceil(tile.block_n.into());
-    let num_places = u64::from(num_units).saturating_mul(num_tiles + 1);
-    let num_blocks = num_places.min(resident.into());
+fn cut_blocks(num_units: u32, unit_places: u64, resident: u32) -> NonZero<u16> {
+    let num_places = u64::from(num_units).saturating_mul(unit_places);
+    let num_blocks = num_places.min(resident.into()).min(combine::MAX_BLOCKS.into());
     NonZero::new(u16::try_from(num_blocks).unwrap_or(u16::MAX)).unwrap_or(NonZero::<u16>::MIN)
+}
+
+fn at_least_one(count: u64) -> NonZero<u32> {
+    NonZero::new(u32::try_from(count).unwrap_or(u32::MAX)).unwrap_or(NonZero::<u32>::MIN)
+}
+
+/// So few blocks less that every unit is the work of whole ones: none then has pieces of two. At most a
+/// tenth of them is given up for it.
+fn whole_shares(num_blocks: NonZero<u16>, num_units: u32) -> NonZero<u16> {
+    let all = num_blocks.get();
+    let whole =
+        u16::try_from(num_units).ok().and_then(|units| Some(all.checked_div(units)? * units));
+    whole.filter(|whole| *whole >= all - all / 10).and_then(NonZero::new).unwrap_or(num_blocks)
+}
+
+/// Whether units have as many tiles each, or no more than that: no list is needed to cut them evenly.
+fn has_even_units(facts: &SdpaFwdFacts, packing: Packing) -> bool {
+    if facts.q_side().has_lengths() || facts.kv_side().has_lengths() {
+        return false;
+    }
+    let is_one_band = facts.shape().q.max_len <= packing.band_tokens.into();
+    match facts.band() {
+        None => true,
+        // Of one band all keys up to the last that its last query sees, which are mostly all.
+        Some(Band { left: None, .. }) => is_one_band,
+        Some(_) => false,
+    }
 }
 
 /// Units that are told by their index: bands of as many queries for every sequence.
@@ -167,6 +240,16 @@ fn count_units(facts: &SdpaFwdFacts, packing: Packing) -> u64 {
     let shape = facts.shape();
     let num_bands = shape.q.rows.div_ceil(packing.band_tokens.into());
     shape.batch.saturating_mul(packing.num_head_units).saturating_mul(num_bands)
+}
+
+impl CountedCut {
+    /// For the extents of a call, as [`Counted::sections`].
+    pub(crate) fn line(&self, call: &Call<'_>) -> Line {
+        let num_keys = call.view(Role::K).map_or(0, |view| view.geometry.extent(2));
+        // The declaration was checked to have no more places than an int32 counts.
+        let num_tiles = u32::try_from(num_keys.div_ceil(self.block_n.into())).unwrap_or(u32::MAX);
+        Line::Even(num_tiles.saturating_add(1))
+    }
 }
 
 impl Counted {

@@ -45,7 +45,7 @@ impl Offer {
         check_types(facts)?;
         check_dims(facts)?;
         check_rows(facts)?;
-        let tile = Tile::of(facts, gpu.smem_per_block_bytes)?;
+        let tile = Tile::of(facts, gpu)?;
         let packing = Packing::of(facts, tile.block_m);
         let orders = Order::all(facts, gpu, tile, packing)?;
         let offer =
@@ -120,10 +120,11 @@ impl OfPlan {
 fn kernels(order: &Order) -> &'static [OfPlan] {
     match order {
         Order::Counted(_) | Order::Small(_) => &[OfPlan::Forward],
+        Order::CountedCut(_) => &[OfPlan::Forward, OfPlan::Combine],
         Order::Listed(Listed { share: Share::Claimed { .. }, .. }) => {
             &[OfPlan::WorkList, OfPlan::Forward]
         }
-        Order::Listed(Listed { share: Share::Cut(_), .. }) => {
+        Order::Listed(Listed { share: Share::Cut(..), .. }) => {
             &[OfPlan::WorkList, OfPlan::Forward, OfPlan::Combine]
         }
     }
@@ -133,7 +134,7 @@ fn kernels(order: &Order) -> &'static [OfPlan] {
 fn setup_regions(order: &Order) -> Option<SetupRegions> {
     let side = |side: &SeqlensSide| SideRegions { lengths: side.lengths(), starts: side.starts() };
     match order {
-        Order::Counted(_) => None,
+        Order::Counted(_) | Order::CountedCut(_) => None,
         Order::Small(small) => {
             Some(SetupRegions { error_word: small.batch.error_word(), q: None, kv: None })
         }

@@ -38,7 +38,7 @@ fn padded(batch: usize) -> SideCase {
     SideCase::Padded { lengths: vec![0; batch], min_len: 0 }
 }
 
-/// On a GPU that holds two blocks on each of so many multiprocessors.
+/// On a GPU that holds four of its blocks on each of so many multiprocessors.
 fn plan(case: &Case, num_sms: u32) -> Plan {
     let mut target = fixtures::sm80();
     let DeviceProps::Cuda(gpu) = &mut target.device else { unreachable!("a fixture of a GPU") };
@@ -69,10 +69,11 @@ fn units_are_cut_where_whole_ones_leave_multiprocessors_idle() {
         (false, "fewer keys", decode(1, 1023)),
         (true, "64 rows for each head of K and V", wide.clone()),
         (false, "more rows", Case { seqlen_q: 17, ..wide }),
-        (true, "nine tenths of a wave, less a unit", decode(97, 4096)),
-        (false, "more than nine tenths of a wave", decode(98, 4096)),
-        (false, "a unit for each block", decode(108, 4096)),
-        (true, "a wave and a unit", decode(109, 4096)),
+        (true, "nine tenths of a wave, less a unit", decode(194, 4096)),
+        (false, "nine tenths of a wave", decode(195, 4096)),
+        (false, "a unit for each block", decode(216, 4096)),
+        (true, "a wave and a unit", decode(217, 4096)),
+        (true, "a fifth of the memory's rate", decode(54, 4096)),
         (false, "a hundred waves", decode(10_800, 4096)),
         (true, "lengths of keys on the device, however many units", many_padded.clone()),
         (false, "the same of few keys", Case { seqlen_kv: 1000, ..many_padded }),
@@ -86,26 +87,47 @@ fn units_are_cut_where_whole_ones_leave_multiprocessors_idle() {
     }
 }
 
-/// One kernel serves them whether they are cut or not, so that no extent is in its key.
+/// One kernel serves all that are cut, and one all that are not.
 #[test]
-fn whether_units_are_cut_compiles_nothing_anew() {
-    let plans = [decode(1, 4096), decode(108, 4096), decode(1, 64)].map(|case| plan(&case, 108));
-    assert_eq!(kernels(&plans[0]), [LIST, FORWARD, MERGE]);
-    assert_eq!(kernels(&plans[1]), [FORWARD]);
-    assert!(plans.iter().all(|plan| plan.config() == plans[0].config()));
+fn no_extent_is_in_a_key() {
+    let plans = |cases: [Case; 3]| cases.map(|case| plan(&case, 108));
+    let cut = plans([decode(1, 4096), decode(7, 9000), decode(190, 1024)]);
+    let whole = plans([decode(200, 4096), decode(216, 2048), decode(1, 64)]);
+    for (plans, launches) in [(cut, &[FORWARD, MERGE][..]), (whole, &[FORWARD])] {
+        assert_eq!(kernels(&plans[0]), launches);
+        assert!(plans.iter().all(|plan| plan.config() == plans[0].config()), "{plans:?}");
+    }
+}
+
+/// Rows of few keys are taken in smaller tiles, of which more fit a multiprocessor; long ones too, where
+/// those hold all units at once.
+#[test]
+fn tiles_are_as_large_as_the_keys_are_many() {
+    let wide = |case: Case| Case { head_dim_qk: 128, head_dim_v: Some(128), ..case };
+    for (block_n, case) in
+        [(64, decode(1, 64)), (32, wide(decode(1, 1023))), (64, wide(decode(1, 1024)))]
+    {
+        assert_eq!(plan(&case, 108).config().get("block_n"), Some(block_n), "{case:?}");
+    }
+    let all_at_once = plan(&wide(decode(210, 8192)), 108);
+    assert_eq!(all_at_once.config().get("block_n"), Some(32));
+    assert_eq!(kernels(&all_at_once), [FORWARD]);
 }
 
 /// Two slots for each block, of four rows of 40 columns, for four heads share K and V: for no more blocks
 /// than a GPU holds at once, nor than the units have places, one for each tile of 64 keys and one more.
+/// No list: all units have as many tiles.
 #[test]
-fn the_workspace_has_a_list_and_two_slots_for_each_block() {
+fn the_workspace_has_two_slots_for_each_block() {
     for (batch, seqlen_kv, num_sms, num_blocks) in [
-        (1, 4096, 3, 6_u64),
+        (1, 4096, 3, 12_u64),
         (1, 4096, 108, 130),
         (2, 1100, 108, 76),
-        (1, 1 << 20, 108, 216),
-        // Blocks are counted in 16 bits.
-        (1, 1 << 24, 40_000, 65_535),
+        (1, 1 << 20, 108, 432),
+        // As many for every unit, if that leaves less than a tenth idle.
+        (40, 1 << 20, 108, 400),
+        (55, 1 << 20, 108, 432),
+        (1, 1 << 24, 40_000, 32_768),
     ] {
         let plan = plan(&decode(batch, seqlen_kv), num_sms);
         let regions: BTreeMap<&str, u64> =
@@ -113,13 +135,26 @@ fn the_workspace_has_a_list_and_two_slots_for_each_block() {
         let expected = [
             ("partial_out", 2 * num_blocks * 4 * 40 * 4),
             ("partial_stats", 2 * num_blocks * 4 * 8),
-            ("work_list_header", 16),
-            ("work_list_places", (batch + 1) * 8),
-            ("work_list_records", batch * 32),
         ];
         assert_eq!(regions, expected.into(), "{batch} x {seqlen_kv} on {num_sms}");
         assert_eq!(plan.error_word(), None);
     }
+}
+
+/// What queries see is another number of tiles for each of the bands.
+#[test]
+fn a_window_makes_a_list_of_its_tiles() {
+    let plan = plan(&windowed(700, Case { seqlen_q: 2, ..decode(3, 100_000) }), 108);
+    assert_eq!(kernels(&plan), [LIST, FORWARD, MERGE]);
+    let names: Vec<&str> = plan.workspace().regions().map(|(name, _)| name).collect();
+    let expected = [
+        "work_list_header",
+        "work_list_records",
+        "work_list_places",
+        "partial_out",
+        "partial_stats",
+    ];
+    assert_eq!(names, expected);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use frazil_cuda::combine::{KERNEL, NUM_THREADS, Params, request};
 use frazil_cuda::compile::Arch;
 use frazil_cuda::sdpa_fwd::{
     Band, Bias, HeadValues, Heads, OutputType, PageTable, Partials, RowOutput, RowTensor, Schedule,
-    ScoreParams, SdpaFwdParams, SideRows,
+    ScoreParams, SdpaFwdParams, Sections, SideRows,
 };
 use frazil_cuda::sim::Simulation;
 use frazil_cuda::tools::{DeviceMemory, OwnedStream};
@@ -107,7 +107,7 @@ impl Merges {
         let new = |bytes: usize| DeviceMemory::new(on, bytes.max(16) as u64).unwrap();
         let records = merge.records();
         let num_bands = u32::try_from(records.len()).unwrap();
-        let header = Header { num_bands, heads_per_section: 1, num_claimed: 0, unused: 0 };
+        let header = Header { num_bands, heads_per_section: 1, num_claimed: 0, costs_alike: 0 };
         let mut places = vec![0];
         for (_, tiles) in &records {
             places.push(places[places.len() - 1] + tiles + 1);
@@ -147,8 +147,13 @@ impl Merges {
         memory.o.fill(UNTOUCHED).unwrap();
         memory.values.iter_mut().for_each(|of| of.fill(UNTOUCHED).unwrap());
         let on = CudaDevice::of(&self.device).unwrap();
+        let num_units = merge.records().len() * index(merge.num_kv_heads * merge.num_runs());
+        let along_x = match merge.is_listed {
+            true => merge.num_blocks.into(),
+            false => u32::try_from(num_units).unwrap(),
+        };
         let shape = LaunchShape {
-            grid: [merge.num_blocks.into(), merge.blocks_per_unit, 1],
+            grid: [along_x, merge.blocks_per_unit, 1],
             block: [NUM_THREADS, 1, 1],
             cluster: [1; 3],
             dynamic_smem_bytes: 0,
@@ -222,7 +227,7 @@ fn params(merge: &Merge, memory: &Memory) -> Params {
         sink,
         table_k: PageTable::default(),
         table_v: PageTable::default(),
-        q_rows: SideRows::default(),
+        q_rows: SideRows { num_rows: merge.max_len().into(), ..SideRows::default() },
         kv_rows: SideRows::default(),
         score: ScoreParams {
             scale: 1.0,
@@ -254,16 +259,19 @@ fn params(merge: &Merge, memory: &Memory) -> Params {
     };
     let head_units = merge.num_kv_heads.unsigned_abs() * runs;
     let partials = Partials {
-        prefix: memory.places.addr(),
+        prefix: if merge.is_listed { memory.places.addr() } else { 0 },
         out: memory.out.addr(),
         stats: memory.stats.addr(),
-        slot_rows: merge.block_m.into(),
+        slot_rows: merge.block_m,
+        unit_places: i32::try_from(merge.tiles[0] + 1).unwrap(),
+        blocks: Divisor::new(merge.num_blocks.into()),
     };
-    let list = Schedule::listed(memory.records.addr(), memory.header.addr(), head_units);
-    Params {
-        op,
-        schedule: Schedule { partials, ..list },
-        num_blocks: merge.num_blocks.into(),
-        band_tokens: merge.band_tokens(),
-    }
+    let order = if merge.is_listed {
+        Schedule::listed(memory.records.addr(), memory.header.addr(), head_units)
+    } else {
+        let num_pairs = u32::try_from(merge.q_lens.len()).unwrap() * head_units;
+        Schedule::counted(Sections::new(1, num_pairs, 1 + num_pairs / 2), head_units)
+    };
+    let (schedule, band_tokens) = (Schedule { partials, ..order }, merge.band_tokens());
+    Params { op, schedule, band_tokens, unused: 0 }
 }

@@ -20,6 +20,9 @@ pub(crate) enum Storage {
 #[derive(Clone, Debug)]
 pub(crate) struct Merge {
     pub(crate) q_lens: Vec<i32>,
+    /// Whether a list tells of units; else their index does, and all are dense, of one band, and have the
+    /// first of the tiles.
+    pub(crate) is_listed: bool,
     /// Tiles of the bands, in turn.
     pub(crate) tiles: Vec<i64>,
     pub(crate) num_kv_heads: i32,

@@ -72,7 +72,7 @@ impl Problem {
     ///
     /// | region | holds, beside those of [`Problem::expected_workspace`] |
     /// |---|---|
-    /// | `work_list_header` | four `u32`: bands, head units of a section, 0, 0 |
+    /// | `work_list_header` | four `u32`: bands, head units of a section, 0, and 1 where costs are alike |
     /// | `work_list_records` | eight `i32` for each band, as [`ListedBand`], in the order of the cut |
     /// | `work_list_places` | in natural order: int64, as [`WorkList::places`] |
     /// | `band_prefix` | where the batch is greater than `shared_sequences`: int32, bands before each sequence and of all |
@@ -126,7 +126,7 @@ impl Problem {
 
 fn check_header(expected: &WorkList, header: &[u8]) -> Result<(), Fault> {
     let num_bands = u32::try_from(expected.bands.len()).unwrap_or(u32::MAX);
-    let expected = vec![num_bands, expected.heads_per_section, 0, 0];
+    let expected = vec![num_bands, expected.heads_per_section, 0, expected.costs_alike.into()];
     let words = header.as_chunks::<4>().0.iter();
     let found: Vec<u32> = words.take(4).map(|word| u32::from_le_bytes(*word)).collect();
     if found == expected { Ok(()) } else { Err(Fault::Header { found, expected }) }
@@ -175,6 +175,7 @@ pub(super) fn check_bands(
         return Err(Fault::Bands { missing: missing.len(), foreign: foreign.len(), first });
     }
     let is_misplaced = |at: &usize| match order {
+        Order::DearestFirst if expected.costs_alike => false,
         Order::DearestFirst => *at > 0 && found[at - 1].cost_class() < found[*at].cost_class(),
         Order::Natural => found[*at] != expected.bands[*at],
     };

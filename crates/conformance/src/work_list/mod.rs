@@ -68,7 +68,13 @@ pub struct WorkList {
     pub heads_per_section: u32,
     /// There are bands that have no room.
     pub is_clipped: bool,
+    /// No sequence has more than [`FEW_TILES`] tiles of keys, and bands are to be taken dearest first: they
+    /// may then stand in any order.
+    pub costs_alike: bool,
 }
+
+/// Tiles of keys up to which bands cost nearly alike.
+pub const FEW_TILES: i64 = 2;
 
 impl WorkList {
     /// In natural order, the places of the bands before each and of all: one for every tile of a band,
@@ -127,7 +133,14 @@ impl Problem {
         }
         let longest = kv.iter().map(|&(_, len)| len).max().unwrap_or(0);
         let heads_per_section = self.heads_per_section(cut, longest.unsigned_abs());
-        WorkList { is_clipped: num_bands > bands.len(), bands, first_bands, heads_per_section }
+        WorkList {
+            is_clipped: num_bands > bands.len(),
+            costs_alike: cut.order == Order::DearestFirst
+                && i64::from(longest) <= FEW_TILES * i64::from(cut.block_n),
+            bands,
+            first_bands,
+            heads_per_section,
+        }
     }
 
     /// The greatest power of two of heads of K and V, or all, whose keys and values of the longest

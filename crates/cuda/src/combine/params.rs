@@ -12,12 +12,12 @@ use crate::sdpa_fwd::{Schedule, SdpaFwdParams};
 pub struct Params {
     /// As the kernel in front took it.
     pub op: SdpaFwdParams,
-    /// As the kernel in front took it: of a list, with partial results.
+    /// As the kernel in front took it: with partial results.
     pub schedule: Schedule,
-    /// Blocks of the kernel in front; 1 to 65535.
-    pub num_blocks: u32,
     /// Queries of a band.
     pub band_tokens: i32,
+    /// Padding, written out.
+    pub unused: u32,
 }
 
 impl Params {

@@ -24,15 +24,20 @@ pub struct Schedule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Partials {
-    /// Address of int64 `[bands + 1]`: places of the bands before.
+    /// Address of int64 `[bands + 1]`: places of the bands before; 0 where units are told by their index.
     pub prefix: u64,
-    /// Address of f32 `[2 blocks, slot_rows, head_dim_v]`: rows of O, each divided by its sum.
+    /// Address of f32 `[2 blocks, slot_rows, head_dim_v]`: rows of O, each divided by its sum; 0 where
+    /// units are not cut.
     pub out: u64,
     /// Address of f32 `[2 blocks, slot_rows, 2]`: the score, in units of log2, that weights are relative
     /// to, and their sum.
     pub stats: u64,
     /// Rows of a tile that may be live: its first ones.
-    pub slot_rows: i64,
+    pub slot_rows: i32,
+    /// Places of every unit told by its index: its tiles, or more, and 1.
+    pub unit_places: i32,
+    /// Blocks of the kernel that cuts; up to 2^15.
+    pub blocks: Divisor,
 }
 
 /// The order of units told by their index: sections of pairs of a sequence and a head unit
@@ -105,7 +110,7 @@ unsafe impl NoUninit for Schedule {}
 
 // The sums of the fields: there is no padding, here or in the kernels.
 const _: () = assert!(size_of::<Sections>() == 4 * 4 + 3 * 16);
-const _: () = assert!(Schedule::BYTES == 2 * 8 + size_of::<Sections>() + 16 + 4 * 8);
+const _: () = assert!(Schedule::BYTES == 2 * 8 + size_of::<Sections>() + 16 + 4 * 8 + 16);
 
 #[cfg(test)]
 mod tests {

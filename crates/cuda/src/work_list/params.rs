@@ -90,8 +90,8 @@ pub struct Header {
     pub heads_per_section: u32,
     /// Units claimed beyond the first of each block; 0 at first.
     pub num_claimed: u32,
-    /// Padding, written out.
-    pub unused: u32,
+    /// 1: no band has more than two tiles of keys, and none is before another.
+    pub costs_alike: u32,
 }
 
 impl Params {
