@@ -1,12 +1,13 @@
 // Merges what the pieces of cut units have left: the last kernel of a plan that cuts units.
 //
 // Block x of the grid has the unit x, or where a list tells of units, the unit in which block x of
-// the attention kernel begins, if no block before it begins there.
-// Warps share the rows of a unit, and the pieces of a row where those are many: each takes a run of
-// them, in the order of their blocks, and the sums of the runs are merged in their order. Lanes
-// first read what one piece each has seen, so that all weights are known at once; then they take
-// the columns, and rows of O are added without a branch that waits for another. What is added to
-// what is the same for the same lengths, and so are the bits. Blocks along y share the rows.
+// the attention kernel begins, if no block before it begins there. Without a list it works that out
+// before it waits for what is in front. Warps share the rows of a unit, and the pieces of a row
+// where those are many: each takes a run of them, in the order of their blocks, and the sums of the
+// runs are merged in their order. Lanes first read what one piece each has seen, so that all
+// weights are known at once; then they take the columns, and rows of O are added without a branch
+// that waits for another. What is added to what is the same for the same lengths, and so are the
+// bits. Blocks along y share the rows.
 
 #include "common/math.cuh"
 #include "common/outputs.cuh"

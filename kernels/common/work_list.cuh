@@ -33,7 +33,7 @@ static_assert(sizeof(WorkRecord) == 32, "two loads of 16 bytes");
 struct alignas(16) WorkListHeader {
     u32 num_bands;
     u32 heads_per_section;  // at least 1; units of one section are claimed before those of the next
-    u32 num_claimed;        // units claimed beyond the first ones
+    u32 num_claimed;        // units claimed beyond the first of each block
     u32 costs_alike;        // 1: no band has more than kFewTiles tiles, and none is before another
 };
 static_assert(sizeof(WorkListHeader) == 16, "one load");

@@ -1,9 +1,9 @@
 //! The universal engine for GPUs: attention forward on compute capability 8.0 and later.
 //!
 //! Serves f16 and bf16 with head dims that are multiples of 8 up to 256, in every storage form, with
-//! rows aligned to 16 bytes. A plan without device lengths is one kernel; with them, the work list
-//! comes first. Where few queries see many keys, units are cut into pieces: the list comes first and
-//! the merge of the pieces last.
+//! rows aligned to 16 bytes. A plan is one kernel; with lengths on the device of many sequences, the work
+//! list comes first. Where few queries see many keys, units are cut into pieces, and the merge of these
+//! comes last; the list first, where lengths lie on the device or units do not cost alike.
 //!
 //! Code map: `support` says yes or no · `config` chooses the tile · `order` shares out the work and lays
 //! out the workspace · `launch` is a plan on a device. The kernel is `kernels/sm80/sdpa_fwd.cu`.
