@@ -130,7 +130,7 @@ fn a_band_in_the_wrong_place_is_found() {
 
 #[test]
 fn where_no_sequence_has_more_than_two_tiles_of_keys_any_order_is_right() {
-    let cut = Cut { block_n: 20, ..CUT };
+    let cut = Cut { block_n: 10, ..CUT };
     let problem = problem();
     let mut bands = problem.work_list(&cut, 1024).bands;
     let last = bands.len() - 1;
