@@ -12,7 +12,7 @@
 // merges the pieces of a unit, which it finds by the same sums. (The idea of equal contiguous
 // ranges: FlashMLA's decode scheduler, and Osama et al., "Stream-K", PPoPP 2023.)
 //
-// The host sees to it that no line has 2^31 places, and no grid 2^15 blocks.
+// The host sees to it that no line has 2^31 places, and no grid more than 2^15 blocks.
 
 #include "common/divide.cuh"
 #include "common/math.cuh"

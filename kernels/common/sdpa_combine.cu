@@ -46,7 +46,7 @@ struct RowSums {
 };
 
 // Pieces whose rows of O are on their way at once.
-inline constexpr int kNumInFlight = 4;
+inline constexpr int kNumInFlight = Config::kPiecesInFlight;
 
 inline constexpr i32 kNumWarps = Config::kNumThreads / kWarpSize;
 

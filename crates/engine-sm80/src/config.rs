@@ -3,7 +3,6 @@
 use frazil_core::{
     Config, CudaProps, DType, Role, SdpaFwdFacts, SideFacts, SideShape, Unsupported,
 };
-
 use frazil_cuda::sdpa_fwd::Packing;
 
 use crate::launch::Params;

@@ -62,7 +62,7 @@ inventory::submit! {
     }
 }
 
-const MATURITY: Maturity = Maturity::Silicon { device: "NVIDIA H200", date: "2026-12-01" };
+const MATURITY: Maturity = Maturity::Simulated;
 
 /// Attention forward on GPUs, with where its kernels come from.
 #[derive(Clone)]

@@ -53,6 +53,10 @@ fn kernels(plan: &Plan) -> Vec<&str> {
     kernels.iter().map(AsRef::as_ref).collect()
 }
 
+fn regions(plan: &Plan) -> Vec<&str> {
+    plan.workspace().regions().map(|(name, _)| name).collect()
+}
+
 fn windowed(side: u32, case: Case) -> Case {
     let band = Band { align: Align::BottomRight, left: Some(side), right: Some(side) };
     Case { band: Some(band), ..case }
@@ -146,7 +150,6 @@ fn the_workspace_has_two_slots_for_each_block() {
 fn a_window_makes_a_list_of_its_tiles() {
     let plan = plan(&windowed(700, Case { seqlen_q: 2, ..decode(3, 100_000) }), 108);
     assert_eq!(kernels(&plan), [LIST, FORWARD, MERGE]);
-    let names: Vec<&str> = plan.workspace().regions().map(|(name, _)| name).collect();
     let expected = [
         "work_list_header",
         "work_list_records",
@@ -154,7 +157,7 @@ fn a_window_makes_a_list_of_its_tiles() {
         "partial_out",
         "partial_stats",
     ];
-    assert_eq!(names, expected);
+    assert_eq!(regions(&plan), expected);
 }
 
 #[test]
@@ -162,7 +165,6 @@ fn lengths_on_the_device_add_an_error_word() {
     let plan = plan(&Case { kv: padded(3), ..decode(3, 4096) }, 108);
     assert_eq!(kernels(&plan), [LIST, FORWARD, MERGE]);
     assert_eq!(plan.error_word(), Some(0));
-    let names: Vec<&str> = plan.workspace().regions().map(|(name, _)| name).collect();
     let expected = [
         "error_word",
         "kv_lengths",
@@ -172,5 +174,5 @@ fn lengths_on_the_device_add_an_error_word() {
         "partial_out",
         "partial_stats",
     ];
-    assert_eq!(names, expected);
+    assert_eq!(regions(&plan), expected);
 }

@@ -26,15 +26,19 @@ pub const KERNEL: &str = "frazil_sdpa_combine";
 /// Threads of a block: a warp takes a row.
 pub const NUM_THREADS: u32 = 256;
 
-/// Pieces of one row that a warp takes before another does: `kNumInFlight` of the kernel.
-const PIECES_PER_WARP: u32 = 4;
+/// Pieces whose rows of O a warp has on their way at once; of more, several warps take a row.
+const PIECES_IN_FLIGHT: u32 = 4;
 
 /// Largest head dim of V: eight columns for each lane of the warp that has a row.
 pub const MAX_HEAD_DIM_V: u64 = 256;
 
 /// The integers that are compiled in.
 pub fn config() -> Config {
-    Config::new([("num_threads", NUM_THREADS.into()), ("params_bytes", Params::BYTES as i64)])
+    Config::new([
+        ("num_threads", NUM_THREADS.into()),
+        ("pieces_in_flight", PIECES_IN_FLIGHT.into()),
+        ("params_bytes", Params::BYTES as i64),
+    ])
 }
 
 /// Most blocks of the kernel in front.
@@ -152,7 +156,7 @@ impl Combine {
             Units::Listed(units) => (units.get(), num_blocks),
         };
         let likely_pieces = num_blocks.div_ceil(num_units) + 1;
-        let warps_per_row = likely_pieces.div_ceil(PIECES_PER_WARP).next_power_of_two();
+        let warps_per_row = likely_pieces.div_ceil(PIECES_IN_FLIGHT).next_power_of_two();
         let rows_per_block = (NUM_THREADS / 32 / warps_per_row).max(1);
         let blocks_per_unit = self.slot_rows.div_ceil(rows_per_block).max(1);
         LaunchShape {
